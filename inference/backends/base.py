@@ -1,0 +1,61 @@
+"""The seam between the engine and a computation. Called on the worker thread only; logits are numpy arrays,
+so that a backend without torch is possible and the sampler needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from inference.types import ModelDescription
+
+Logits: TypeAlias = npt.NDArray[np.float32]
+
+
+class KVBlock(Protocol):
+    """A copy of the keys and values of consecutive tokens. Immutable."""
+
+    @property
+    def length(self) -> int:
+        """Tokens held."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+
+
+class KVCache(Protocol):
+    """The keys and values of one running sequence, contiguous, owned by it."""
+
+    @property
+    def length(self) -> int:
+        """Tokens held."""
+
+
+class Backend(Protocol):
+    """Runs a model: prefill, decode, and copies of KV memory."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """What runs."""
+
+    def create_kv(self) -> Any:
+        """An empty KV cache for a new sequence."""
+
+    def prefill(self, kv: Any, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
+        """Append one chunk to `kv`; the last token's logits, shape [vocab], when `logits` is asked for."""
+
+    def decode(self, kvs: Sequence[Any], token_ids: Sequence[int]) -> Logits:
+        """One step: append token i to cache i; logits of shape [len(kvs), vocab]."""
+
+    def copy_block(self, kv: Any, start: int, stop: int) -> Any:
+        """A copy of tokens start..stop (exclusive) of `kv`."""
+
+    def append_block(self, kv: Any, block: Any, length: int) -> None:
+        """Append the first `length` tokens of a block to `kv`."""
+
+    def close(self) -> None:
+        """Release the model's memory."""

@@ -1,0 +1,76 @@
+"""What can go wrong in `inference`, as one family.
+
+InferenceError
+├── ModelError                 the model cannot be found, fetched, read or loaded
+│   ├── ModelNotFound          no such name, folder, file or repository
+│   ├── ModelUnavailable       it exists, but cannot be fetched now; trying again may help
+│   └── ModelUnusable          it was read and is damaged, of an unsupported kind, or unsafe
+├── PromptTooLong              the question cannot fit in the context window; carries both numbers
+├── TemplateFailed             the chat template refused the messages
+├── InvalidParams              a sampling parameter is outside its range
+├── EngineBusy                 the queue is full; carries the numbers
+└── EngineStopped              the worker thread is gone
+
+A message says what was wrong, with the numbers, and what to do. Only `web` turns errors into frames,
+status codes and exit codes.
+"""
+
+from __future__ import annotations
+
+
+class InferenceError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ModelError(InferenceError):
+    """The model cannot be had or used."""
+
+
+class ModelNotFound(ModelError):
+    """Nothing answers to that model name."""
+
+
+class ModelUnavailable(ModelError):
+    """The model cannot be fetched at the moment; a later try may succeed."""
+
+
+class ModelUnusable(ModelError):
+    """The model's files are damaged, unsafe, or of a kind that Ondol cannot run."""
+
+
+class PromptTooLong(InferenceError):
+    """A message does not fit even with all history left out.
+
+    Attributes:
+        needed: tokens of system prompt, pinned messages, the message and the reserve together.
+        limit: the context window in tokens.
+    """
+
+    def __init__(self, needed: int, limit: int) -> None:
+        self.needed = needed
+        self.limit = limit
+        super().__init__(
+            f"This message needs {needed:,} tokens with the system prompt and room for the answer, "
+            f"but the context window holds {limit:,}. Shorten it by {needed - limit:,} tokens."
+        )
+
+
+class TemplateFailed(InferenceError):
+    """The model's chat template could not render the messages."""
+
+
+class InvalidParams(InferenceError):
+    """A sampling parameter is outside its allowed range."""
+
+
+class EngineBusy(InferenceError):
+    """No place is left in the queue."""
+
+    def __init__(self, waiting: int, limit: int) -> None:
+        self.waiting = waiting
+        self.limit = limit
+        super().__init__(f"{waiting} of {limit} places in the queue are taken; try again in a moment.")
+
+
+class EngineStopped(InferenceError):
+    """The worker thread has stopped and takes no more requests."""

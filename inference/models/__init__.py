@@ -1,0 +1,1 @@
+"""Where models come from: catalogue, downloads, file formats, conversion. No torch at import time."""

@@ -1,0 +1,40 @@
+"""What can go wrong in `storage`.
+
+StorageError                the database cannot be read or written; nothing was acknowledged
+├── UnusableFolder          the data folder cannot be made, read or written
+├── DamagedDatabase         the file is not a sound database
+├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
+└── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
+NotFound                    no such conversation or message
+Conflict                    the same client id came again with another body
+"""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """The database cannot do what was asked."""
+
+
+class UnusableFolder(StorageError):
+    """The data folder cannot be used."""
+
+
+class DamagedDatabase(StorageError):
+    """The database file is damaged or is not a database."""
+
+
+class SchemaTooNew(StorageError):
+    """The database was written by a newer version."""
+
+
+class UnsafeSQLite(StorageError):
+    """The SQLite library has the WAL-reset corruption bug."""
+
+
+class NotFound(Exception):
+    """No conversation or message answers to that id."""
+
+
+class Conflict(Exception):
+    """A client id was used again for something else."""

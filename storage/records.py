@@ -1,0 +1,108 @@
+"""The values that `storage` takes and gives: frozen copies of rows, safe to pass between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+Json: TypeAlias = Mapping[str, Any]
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+class Status(StrEnum):
+    """Where a reply stands. User messages are `done` from the start."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRecord:
+    """One conversation. `head_id` is the newest message of the branch last looked at; None while empty.
+
+    `cut_id` is the first message that the model reads; None while it reads from the beginning.
+    `system_prompt` is fixed when the conversation begins. Times are UTC.
+    """
+
+    id: str
+    title: str
+    system_prompt: str
+    head_id: str | None
+    cut_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """One message of a conversation's tree. Optional fields belong to replies.
+
+    `token_ids` are the exact ids that were generated. `params`, `usage`, `timings` and `context` are what `web`
+    gave when the reply ended; `error` is a sentence. `client_id` is the browser's id of a user message.
+    """
+
+    id: str
+    conversation_id: str
+    parent_id: str | None
+    client_id: str | None
+    role: Role
+    text: str
+    status: Status
+    created_at: datetime
+    finished_at: datetime | None = None
+    token_ids: tuple[int, ...] | None = None
+    model: str | None = None
+    params: Json | None = None
+    usage: Json | None = None
+    timings: Json | None = None
+    context: Json | None = None
+    finish_reason: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """A user's message and the reply that is to follow it, committed together.
+
+    `conversation_id` None begins a conversation with `title` and `system_prompt`. `parent_id` is the message it
+    answers; None for the first. `cut_id` becomes the conversation's cut.
+    """
+
+    client_id: str
+    conversation_id: str | None
+    parent_id: str | None
+    text: str
+    title: str
+    system_prompt: str
+    cut_id: str | None
+    model: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True)
+class StartedTurn:
+    """What `begin_turn` committed. `repeated` when the same client id had already been taken."""
+
+    conversation: ConversationRecord
+    user: MessageRecord
+    reply: MessageRecord
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnd:
+    """How a reply ended, with everything that is kept of it."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    status: Status
+    finish_reason: str | None
+    usage: Json | None = None
+    timings: Json | None = None
+    context: Json | None = None
+    error: str | None = None
