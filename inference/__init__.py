@@ -1,0 +1,1 @@
+"""Everything about tokens, models, KV memory and the worker thread. Importing it imports no torch."""

@@ -1,0 +1,1 @@
+"""Everything about rows and files that must survive."""

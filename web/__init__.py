@@ -1,0 +1,1 @@
+"""Everything about people: pages, sockets, access and the command line."""

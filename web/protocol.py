@@ -1,0 +1,257 @@
+"""The frames of `/ws`: JSON text, one object each, its `type` naming the struct. Nothing past here sees JSON.
+
+Client commands carry `id`, made by the client, and are idempotent: a repeated one gets the same answer and does
+nothing twice. An answer that belongs to one command repeats its id as `ref`. Events of a running reply carry
+`message_id` and that reply's rising `seq`.
+
+HTML in a frame was made and sanitized by the server; the client inserts it and makes none of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+MAX_FRAME_BYTES = 65_536
+
+Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_FRAME_BYTES)]
+Seq: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+
+ErrorCode: TypeAlias = Literal[
+    "bad_frame", "too_long", "not_found", "conflict", "busy", "storage", "model_loading", "model_failed", "bad_params"
+]
+
+
+class Command(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
+    """What every frame from a client has."""
+
+    id: Id
+
+
+class Send(Command, frozen=True, tag="send"):
+    """A person's message. Without `conversation_id` it begins a new conversation.
+
+    `parent_id` is the message it follows (the last one that the page shows); null for the first.
+    """
+
+    text: Text
+    conversation_id: Id | None = None
+    parent_id: Id | None = None
+
+
+class Stop(Command, frozen=True, tag="stop"):
+    """End a reply; what is written of it stays."""
+
+    message_id: Id
+
+
+class Watch(Command, frozen=True, tag="watch"):
+    """Follow a conversation from now on, instead of any other.
+
+    `head_id` is the last message that the page shows and `after_seq` the last event of it that was seen. Where
+    the page is behind in a way that events cannot mend, a `snapshot` comes; else the missing events do.
+    """
+
+    conversation_id: Id
+    head_id: Id | None = None
+    after_seq: Seq = 0
+
+
+class Count(Command, frozen=True, tag="count"):
+    """Ask what the model would read if `text` were sent now. Answered by `counted`."""
+
+    text: Annotated[str, Meta(max_length=MAX_FRAME_BYTES)]
+    conversation_id: Id | None = None
+    parent_id: Id | None = None
+
+
+class RetryModel(Command, frozen=True, tag="retry_model"):
+    """Try again to fetch and load the model after it failed."""
+
+
+ClientFrame: TypeAlias = Send | Stop | Watch | Count | RetryModel
+
+
+class ContextView(Struct, frozen=True, kw_only=True):
+    """The context bar, in exact tokens. `left_out` counts messages that the model would not read.
+
+    `warm` is how many of the prompt's tokens are expected to be cached. `excess` is above zero when the text
+    cannot be sent: so many tokens must go.
+    """
+
+    window: int
+    system: int
+    pinned: int
+    history: int
+    draft: int
+    reserve: int
+    warm: int
+    left_out: int
+    excess: int = 0
+
+
+class Accepted(Struct, frozen=True, tag="accepted", tag_field="type"):
+    """A message and its pending reply are stored. Goes to every watcher; `ref` is the sender's command id.
+
+    `user_html` and `reply_html` are the two messages as the page shows them. `cut_id` is the first message that
+    the model reads, where the line belongs; null when it reads everything.
+    """
+
+    ref: str
+    conversation_id: str
+    user_id: str
+    reply_id: str
+    user_html: str
+    reply_html: str
+    cut_id: str | None
+
+
+class Queued(Struct, frozen=True, tag="queued", tag_field="type"):
+    """The reply waits; `position` 1 is next. `eta_s` is null before anything was measured."""
+
+    message_id: str
+    seq: int
+    position: int
+    eta_s: float | None
+
+
+class Prefill(Struct, frozen=True, tag="prefill", tag_field="type"):
+    """The model reads the prompt: `done` of `total` tokens, `cached` of them reused."""
+
+    message_id: str
+    seq: int
+    done: int
+    total: int
+    cached: int
+
+
+class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=True):
+    """What changed in a running reply's body.
+
+    In this order: `blocks` (finished HTML blocks) go in before the tail; `tail`, when present, replaces the whole
+    tail; `code`, when present, is text to append to the open code block that the tail ends with.
+    """
+
+    message_id: str
+    seq: int
+    blocks: tuple[str, ...] = ()
+    tail: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class Finished(Struct, frozen=True, tag="finished", tag_field="type"):
+    """The reply is stored. `html` is the whole message as the page shows it; `text` for the live region."""
+
+    message_id: str
+    seq: int
+    finish_reason: str
+    html: str
+    context: ContextView | None
+
+
+class Snapshot(Struct, frozen=True, tag="snapshot", tag_field="type"):
+    """The whole transcript; it replaces what the page shows. A running reply in it has its seq in `data-seq`."""
+
+    ref: str
+    conversation_id: str
+    html: str
+    context: ContextView | None
+
+
+class Counted(Struct, frozen=True, tag="counted", tag_field="type"):
+    """The answer to `count`."""
+
+    ref: str
+    context: ContextView
+
+
+class StatusFrame(Struct, frozen=True, tag="status", tag_field="type"):
+    """What the model is doing: `phase` as in `inference.types.ModelPhase`, with bytes while downloading.
+
+    `can_send` tells whether a message would be accepted (the tokenizer is there); `message` says why not.
+    """
+
+    phase: str
+    message: str
+    done: int
+    total: int
+    model: str
+    detail: str
+    can_send: bool
+
+
+class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
+    """The conversation list changed, perhaps on another device. `html` is the whole list."""
+
+    html: str
+
+
+class Error(Struct, frozen=True, tag="error", tag_field="type"):
+    """A command failed; nothing of it was done. `needed` and `limit` come with `too_long`, in tokens."""
+
+    code: ErrorCode
+    message: str
+    ref: str | None = None
+    needed: int | None = None
+    limit: int | None = None
+
+
+ServerFrame: TypeAlias = (
+    Accepted | Queued | Prefill | Delta | Finished | Snapshot | Counted | StatusFrame | Conversations | Error
+)
+
+
+class BadFrame(Exception):
+    """A client's frame is not one of ours. `ref` is its id, where one could be read."""
+
+    def __init__(self, message: str, ref: str | None) -> None:
+        super().__init__(message)
+        self.ref = ref
+
+
+class _Envelope(Struct):
+    id: Id | None = None
+
+
+_decoder = msgspec.json.Decoder(ClientFrame)
+_envelope = msgspec.json.Decoder(_Envelope)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(frame: str | bytes) -> ClientFrame:
+    """The typed command in a client's frame; `BadFrame` with one sentence otherwise."""
+    try:
+        command = _decoder.decode(frame)
+        _refuse_lone_surrogates(command)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise BadFrame(f"That frame was not understood: {_reason(error)}", _reference(frame)) from None
+    return command
+
+
+def encode(frame: ServerFrame) -> str:
+    """A server frame as JSON text."""
+    return _encoder.encode(frame).decode()
+
+
+def _refuse_lone_surrogates(command: ClientFrame) -> None:
+    # JSON may spell half of a surrogate pair; such text can be neither tokenized nor stored.
+    if isinstance(command, Send | Count):
+        command.text.encode()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply."
+    if isinstance(error, UnicodeError):
+        return "its text is not valid Unicode."
+    return f"{error}."
+
+
+def _reference(frame: str | bytes) -> str | None:
+    try:
+        return _envelope.decode(frame).id
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
