@@ -1,0 +1,90 @@
+"""What the templates are given: plain values, already worded and sanitized. Made in `web`, shown in `templates/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from web.protocol import ContextView, StatusFrame
+
+
+@dataclass(frozen=True, slots=True)
+class QuietLine:
+    """The line under a finished reply: what it cost, and what was reused.
+
+    `reuse_lost` says why cached tokens could not be used, where that happened. `stop_s` is how long stopping took.
+    """
+
+    completion_tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+    ttft_s: float | None
+    decode_tok_s: float | None
+    stop_s: float | None
+    reuse_lost: str | None
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """One message. `body` is sanitized HTML: paragraphs for a user, rendered markdown for a reply.
+
+    status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while running.
+    finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one line that stands
+    in place of a reply that has no text yet. `tail` is the unfinished end of a running reply.
+    """
+
+    id: str
+    role: str
+    status: str
+    body: Markup
+    tail: Markup = Markup()
+    seq: int = 0
+    finish_reason: str | None = None
+    error: str | None = None
+    waiting: str | None = None
+    line: QuietLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptView:
+    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the beginning).
+
+    `inserted_system` is system text that the model's chat template adds by itself, where it does.
+    """
+
+    messages: Sequence[MessageView]
+    cut_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationItem:
+    """One row of the conversation list."""
+
+    id: str
+    title: str
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationGroup:
+    """Rows under one heading, such as “Today”."""
+
+    label: str
+    items: Sequence[ConversationItem]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPage:
+    """The whole page. `conversation_id` and `title` are None for a chat that has not begun."""
+
+    conversation_id: str | None
+    title: str | None
+    transcript: TranscriptView
+    groups: Sequence[ConversationGroup]
+    status: StatusFrame
+    context: ContextView | None
+    examples: Sequence[str]
+    version: str
