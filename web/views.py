@@ -52,11 +52,14 @@ class MessageView:
 class TranscriptView:
     """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the beginning).
 
-    `inserted_system` is system text that the model's chat template adds by itself, where it does.
+    `system` is the system text that the model reads before them; `system_by_template` when nobody wrote it but the
+    model's own chat template.
     """
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
+    system: str = ""
+    system_by_template: bool = False
 
 
 @dataclass(frozen=True, slots=True)
