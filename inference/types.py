@@ -73,16 +73,22 @@ class SamplingParams:
         _require(0 <= self.temperature <= 5, "temperature", self.temperature, "from 0 to 5")
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
         _require(0 <= self.top_k <= 1_000_000, "top_k", self.top_k, "from 0 to 1,000,000")
-        _require(self.seed is None or 0 <= self.seed <= MAX_SEED, "seed", self.seed, f"from 0 to {MAX_SEED:,}")
+        _require(
+            self.seed is None or 0 <= self.seed <= MAX_SEED, "seed", self.seed, f"from 0 to {MAX_SEED:,}"
+        )
         _require(
             self.max_tokens is None or 1 <= self.max_tokens <= MAX_TOKENS_LIMIT,
             "max_tokens",
             self.max_tokens,
             f"from 1 to {MAX_TOKENS_LIMIT:,}",
         )
-        _require(len(self.stop) <= MAX_STOP_STRINGS, "stop", len(self.stop), f"at most {MAX_STOP_STRINGS} strings")
+        _require(
+            len(self.stop) <= MAX_STOP_STRINGS, "stop", len(self.stop), f"at most {MAX_STOP_STRINGS} strings"
+        )
         for text in self.stop:
-            _require(0 < len(text) <= MAX_STOP_LENGTH, "stop", text[:20], f"1 to {MAX_STOP_LENGTH} characters long")
+            _require(
+                0 < len(text) <= MAX_STOP_LENGTH, "stop", text[:20], f"1 to {MAX_STOP_LENGTH} characters long"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +117,10 @@ class Usage:
 class Timings:
     """Where the time of one reply went, in seconds.
 
-    queue_s: submit to the start of prefill. prefill_s: the prompt's computation. ttft_s: submit to first token
-    (None when there was none). decode_s: first token to last. stop_s: the ask to stop until the computation
-    had ended (None unless stopped). decode_tok_s: tokens after the first, per second of `decode_s`.
-    prefill_tok_s: tokens computed (cached ones left out) per second of `prefill_s`.
+    queue_s: submit to the start of prefill. prefill_s: the prompt's computation. ttft_s: submit to first
+    token (None when there was none). decode_s: first token to last. stop_s: the ask to stop until the
+    computation had ended (None unless stopped). decode_tok_s: tokens after the first, per second of
+    `decode_s`. prefill_tok_s: tokens computed (cached ones left out) per second of `prefill_s`.
     """
 
     queue_s: float
@@ -129,7 +135,9 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The request waits. `position` is 1 for the next in line; `eta_s` is None before anything was measured."""
+    """The request waits. `position` is 1 for the next in line; `eta_s` is None before anything was
+    measured.
+    """
 
     position: int
     eta_s: float | None = None
@@ -146,7 +154,9 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """New text, and the ids of the tokens behind it. Text may lag behind ids while a character is incomplete."""
+    """New text, and the ids of the tokens behind it. Text may lag behind ids while a character is
+    incomplete.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -195,8 +205,8 @@ class ModelDescription:
     """What runs. Everything here is shown to people.
 
     name: as people know it. source: the catalogue name, repository, folder or file it came from.
-    parameters: the number of weights. context_window: in tokens. quantization: in words, naming what is left out.
-    kv_bytes_per_token: bytes of keys and values that one token of context costs.
+    parameters: the number of weights. context_window: in tokens. quantization: in words, naming what is left
+    out. kv_bytes_per_token: bytes of keys and values that one token of context costs.
     """
 
     name: str

@@ -1,0 +1,35 @@
+"""What the owner may decide about the engine. Read once, frozen, passed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+ComputeDtype: TypeAlias = Literal["auto", "float32", "bfloat16"]
+
+DEFAULT_SYSTEM_PROMPT = (
+    "You are a helpful assistant who runs on a computer at home. "
+    "Answer plainly and briefly. When you do not know something, say so."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the engine runs.
+
+    model: a catalogue name, a Hugging Face repository, a folder or a `.gguf` file. models_dir: where files
+    are kept. system_prompt: prefilled once when the model is ready. compute_dtype: `auto` takes bfloat16
+    where the device has it, else float32. max_sequences: replies that run side by side. max_waiting: places
+    in the queue. prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
+    prefix_cache_bytes: the bound of the prefix cache.
+    """
+
+    model: str
+    models_dir: Path
+    system_prompt: str = DEFAULT_SYSTEM_PROMPT
+    compute_dtype: ComputeDtype = "auto"
+    max_sequences: int = 4
+    max_waiting: int = 32
+    prefill_chunk: int = 128
+    prefix_cache_bytes: int = 512 * 1024 * 1024

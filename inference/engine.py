@@ -1,0 +1,291 @@
+"""The worker thread: it alone owns the model, the running sequences and KV memory.
+
+The life of a request:
+1. `submit` puts a `Sequence` into the waiting room (any thread); it is told its position.
+2. The worker takes it when a place is free, and copies the longest cached prefix into its KV cache.
+3. Prefill, one chunk at a time; stop flags are read between chunks.
+4. Decode, one step for all running sequences; stop flags are read between steps.
+5. At the end its KV is copied to the prefix cache, its memory released, and `Finished` emitted.
+
+One thread does all of this since CUDA state is bound to a thread and torch's CPU pool is best driven from
+one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inference.backends.base import Backend
+from inference.config import EngineConfig
+from inference.errors import EngineStopped, InferenceError
+from inference.models.prepared import PreparedModel, Progress
+from inference.prefix_cache import PrefixCache, common_prefix
+from inference.sampler import sample
+from inference.scheduler import WaitingRoom
+from inference.sequence import Sequence
+from inference.tokenization import ChatTokenizer
+from inference.types import (
+    ChatMessage,
+    Event,
+    FinishReason,
+    GenerationRequest,
+    ModelDescription,
+    ModelPhase,
+    ModelStatus,
+)
+
+logger = logging.getLogger(__name__)
+
+Prepare: TypeAlias = Callable[[EngineConfig, Progress, threading.Event], PreparedModel]
+LoadBackend: TypeAlias = Callable[[PreparedModel, EngineConfig, Progress], Backend]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizing:
+    """What is known of the model before its weights are loaded: enough to fit and accept messages."""
+
+    model: PreparedModel
+    tokenizer: ChatTokenizer
+
+
+class Engine:
+    """Takes requests from any thread and runs them on one of its own."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        prepare: Prepare,
+        load_backend: LoadBackend,
+        on_status: Callable[[ModelStatus], None] = lambda status: None,
+    ) -> None:
+        self.config = config
+        self.status = ModelStatus(ModelPhase.WAITING, "The model is about to be loaded.")
+        self.tokenizing: Tokenizing | None = None
+        self.description: ModelDescription | None = None
+        self._prepare = prepare
+        self._load_backend = load_backend
+        self._on_status = on_status
+        self._waiting = WaitingRoom(config.max_waiting)
+        self._open: dict[str, Sequence] = {}  # every request between submit and Finished
+        self._running: dict[str, Sequence] = {}
+        self._cache = PrefixCache(config.prefix_cache_bytes)
+        self._stopping = threading.Event()
+        self._may_begin = threading.Event()
+        self._retry = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="ondol-worker", daemon=True)
+
+    # From any thread
+
+    def start(self, delay_s: float = 0.0) -> None:
+        """Start the worker; it begins to load after `begin`, or `delay_s` seconds at the latest.
+
+        Importing torch holds the interpreter for half a second and more, so a server answers first.
+        """
+        self._delay_s = delay_s
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Let the worker begin at once."""
+        self._may_begin.set()
+
+    def retry(self) -> bool:
+        """Try again to load the model after it failed; False when it has not failed."""
+        if self.status.phase is not ModelPhase.FAILED:
+            return False
+        self._retry.set()
+        return True
+
+    def submit(self, request: GenerationRequest, emit: Callable[[Event], None]) -> None:
+        """Queue a request; its events go to `emit`, on the worker thread or the caller's.
+
+        Raises `EngineBusy`, or `EngineStopped` (also while no tokenizer is there).
+        """
+        if self.tokenizing is None:
+            raise EngineStopped("The model's tokenizer is not loaded yet.")
+        sequence = Sequence(request, emit, self.tokenizing.tokenizer.decode)
+        self._open[request.id] = sequence
+        try:
+            self._waiting.put(sequence)
+        except InferenceError:
+            del self._open[request.id]
+            raise
+
+    def abort(self, request_id: str) -> None:
+        """Ask for a request to end: at once while it waits, else within one prefill chunk or one token."""
+        sequence = self._open.get(request_id)
+        if sequence is None:
+            return
+        sequence.ask_to_stop()
+        if self._waiting.remove(request_id) is not None:
+            self._close(sequence, FinishReason.ABORT)
+
+    def cached_tokens(self, token_ids: tuple[int, ...]) -> int:
+        """How many leading tokens of a prompt the prefix cache holds now."""
+        return self._cache.peek(token_ids)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker thread is running."""
+        return self._thread.is_alive()
+
+    def stop(self, timeout_s: float = 5.0) -> bool:
+        """End all replies (what they have is kept by whoever listens) and join. False if it did not end in
+        time.
+        """
+        self._stopping.set()
+        self._may_begin.set()
+        self._retry.set()
+        for sequence in self._waiting.close():
+            self._close(sequence, FinishReason.ABORT)
+        for sequence in list(self._open.values()):
+            sequence.ask_to_stop()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # On the worker thread
+
+    def _work(self) -> None:
+        self._may_begin.wait(self._delay_s)
+        backend: Backend | None = None
+        while backend is None and not self._stopping.is_set():
+            backend = self._load()
+        if backend is None:
+            return
+        try:
+            self._serve(backend)
+        finally:
+            self._cache.clear()
+            backend.close()
+
+    def _load(self) -> Backend | None:
+        """The loaded backend; None after a failure, once somebody asked to try again."""
+        try:
+            prepared = self._prepare(self.config, self._report, self._stopping)
+            self.tokenizing = Tokenizing(prepared, ChatTokenizer.load(prepared))
+            self._report(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}."))
+            backend = self._load_backend(prepared, self.config, self._report)
+            self._pin_system_prompt(backend, self.tokenizing.tokenizer)
+        except InferenceError as error:
+            return self._fail(str(error))
+        except (
+            Exception
+        ) as error:  # whatever a library raises must reach the person, and another try be possible
+            logger.exception("the model could not be loaded")
+            return self._fail(f"The model could not be loaded: {type(error).__name__}: {error}")
+        self.description = backend.description
+        self._report(ModelStatus(ModelPhase.READY, f"{prepared.name} is ready."))
+        return backend
+
+    def _fail(self, message: str) -> None:
+        for sequence in self._waiting.empty():
+            self._close(sequence, FinishReason.ERROR, message)
+        self._retry.clear()
+        if not self._stopping.is_set():
+            self._report(ModelStatus(ModelPhase.FAILED, message))
+            self._retry.wait()
+
+    def _report(self, status: ModelStatus) -> None:
+        self.status = status
+        self._on_status(status)
+
+    def _pin_system_prompt(self, backend: Backend, tokenizer: ChatTokenizer) -> None:
+        """Compute the KV of the system prompt once, for every conversation to come."""
+        prefix = shared_prefix(tokenizer, self.config.system_prompt)
+        if not prefix:
+            return
+        kv = backend.create_kv()
+        for start in range(0, len(prefix), self.config.prefill_chunk):
+            backend.prefill(kv, prefix[start : start + self.config.prefill_chunk], logits=False)
+        self._cache.insert(prefix, lambda start, stop: backend.copy_block(kv, start, stop), pinned=True)
+
+    def _serve(self, backend: Backend) -> None:
+        while not self._stopping.is_set() or self._running:
+            self._admit(backend)
+            if self._running:
+                self._step(backend)
+            elif not self._waiting.wait():
+                return
+
+    def _admit(self, backend: Backend) -> None:
+        while len(self._running) < self.config.max_sequences:
+            sequence = self._waiting.take()
+            if sequence is None:
+                return
+            kv = backend.create_kv()
+            # All but the last token: its logits are needed, so it is always computed.
+            for block, length in self._cache.match(sequence.prompt_ids[:-1]):
+                backend.append_block(kv, block, length)
+            self._running[sequence.request.id] = sequence
+            sequence.start(kv)
+
+    def _step(self, backend: Backend) -> None:
+        """One prefill chunk for whoever has waited longest for it, and one decode step for the others."""
+        for sequence in [s for s in self._running.values() if s.stop_asked]:
+            self._finish(backend, sequence, FinishReason.ABORT)
+        decoding = [s for s in self._running.values() if not s.in_prefill]
+        reading = next((s for s in self._running.values() if s.in_prefill), None)
+        if decoding:
+            self._decode(backend, decoding)
+        if reading is not None:
+            self._prefill_chunk(backend, reading)
+
+    def _prefill_chunk(self, backend: Backend, sequence: Sequence) -> None:
+        chunk = sequence.next_chunk(self.config.prefill_chunk)
+        last = sequence.kv.length + len(chunk) == len(sequence.prompt_ids)
+        try:
+            logits = backend.prefill(sequence.kv, chunk, logits=last)
+        except Exception as error:
+            self._break_off([sequence], error)
+            return
+        sequence.report_prefill()
+        if logits is not None:
+            self._accept(backend, sequence, sample(logits, sequence.request.params, 0))
+
+    def _decode(self, backend: Backend, sequences: list[Sequence]) -> None:
+        try:
+            rows = backend.decode([s.kv for s in sequences], [s.completion_ids[-1] for s in sequences])
+        except Exception as error:
+            self._break_off(sequences, error)
+            return
+        for sequence, logits in zip(sequences, rows, strict=True):
+            token = sample(logits, sequence.request.params, len(sequence.completion_ids))
+            self._accept(backend, sequence, token)
+
+    def _accept(self, backend: Backend, sequence: Sequence, token_id: int) -> None:
+        description = backend.description
+        reason = sequence.accept(token_id, description.eos_token_ids, description.context_window)
+        if reason is not None:
+            self._finish(backend, sequence, reason)
+
+    def _finish(self, backend: Backend, sequence: Sequence, reason: FinishReason) -> None:
+        kv = sequence.kv
+        self._cache.insert(sequence.computed_ids, lambda start, stop: backend.copy_block(kv, start, stop))
+        self._waiting.observe(sequence.running_s)
+        self._close(sequence, reason)
+
+    def _break_off(self, sequences: list[Sequence], error: Exception) -> None:
+        """A step failed: these replies end and keep their text; their KV may be wrong and is thrown away."""
+        logger.exception("a step failed for %s", ", ".join(s.request.id for s in sequences))
+        for sequence in sequences:
+            message = f"The computation failed: {type(error).__name__}: {error}"
+            self._close(sequence, FinishReason.ERROR, message)
+
+    def _close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
+        self._running.pop(sequence.request.id, None)
+        self._open.pop(sequence.request.id, None)
+        sequence.finish(reason, error)
+
+
+def shared_prefix(tokenizer: ChatTokenizer, system_prompt: str) -> tuple[int, ...]:
+    """The tokens that every conversation with this system prompt begins with."""
+    system = [ChatMessage("system", system_prompt)] if system_prompt else []
+    one, other = (
+        tokenizer.encode_chat([*system, ChatMessage("user", text)], generation_prompt=False).ids
+        for text in ("a", "1")
+    )
+    return one[: common_prefix(one, other)]

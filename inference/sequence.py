@@ -1,0 +1,128 @@
+"""Everything about one request while it is in the engine. Made by the caller, then the worker thread's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from inference.detokenizer import Decode, StopStrings, StreamingDetokenizer
+from inference.types import (
+    Delta,
+    Event,
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    Prefill,
+    Timings,
+    Usage,
+)
+
+
+class Sequence:
+    """A prompt, what was generated from it, its KV cache, and when things happened."""
+
+    def __init__(self, request: GenerationRequest, emit: Callable[[Event], None], decode: Decode) -> None:
+        self.request = request
+        self.emit = emit
+        self.kv: Any = None
+        self.cached_tokens = 0
+        self.completion_ids: list[int] = []
+        self.stop_asked_at: float | None = None
+        self._detokenizer = StreamingDetokenizer(decode)
+        self._stops = StopStrings(request.params.stop)
+        self._submitted_at = time.monotonic()
+        self._started_at: float | None = None
+        self._prefilled_at: float | None = None
+        self._first_token_at: float | None = None
+        self._last_token_at: float | None = None
+
+    @property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """Token ids of the prompt."""
+        return self.request.prompt_ids
+
+    @property
+    def computed_ids(self) -> tuple[int, ...]:
+        """The tokens whose keys and values are in the KV cache."""
+        return (*self.prompt_ids, *self.completion_ids)[: self.kv.length] if self.kv is not None else ()
+
+    @property
+    def in_prefill(self) -> bool:
+        """Whether some of the prompt is still to be computed."""
+        return bool(self.kv.length < len(self.prompt_ids))
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether somebody asked for this reply to end."""
+        return self.stop_asked_at is not None
+
+    @property
+    def running_s(self) -> float:
+        """Seconds since the sequence left the queue."""
+        return time.monotonic() - self._started_at if self._started_at is not None else 0.0
+
+    def ask_to_stop(self) -> None:
+        """Note the first ask to stop. From any thread."""
+        if self.stop_asked_at is None:
+            self.stop_asked_at = time.monotonic()
+
+    def start(self, kv: Any) -> None:
+        """The sequence leaves the queue; `kv` holds what the prefix cache had of its prompt."""
+        self.kv = kv
+        self.cached_tokens = kv.length
+        self._started_at = time.monotonic()
+        self.report_prefill()
+
+    def report_prefill(self) -> None:
+        """Tell how far the prompt is read."""
+        if not self.in_prefill:
+            self._prefilled_at = time.monotonic()
+        self.emit(Prefill(self.kv.length, len(self.prompt_ids), self.cached_tokens))
+
+    def next_chunk(self, size: int) -> tuple[int, ...]:
+        """The next tokens of the prompt to compute."""
+        return self.prompt_ids[self.kv.length : self.kv.length + size]
+
+    def accept(self, token_id: int, eos_token_ids: tuple[int, ...], window: int) -> FinishReason | None:
+        """Take the sampled token; the reason why the reply ends with it, if it does."""
+        self._last_token_at = time.monotonic()
+        if self._first_token_at is None:
+            self._first_token_at = self._last_token_at
+        if token_id in eos_token_ids:
+            return FinishReason.STOP
+        self.completion_ids.append(token_id)
+        self.emit(Delta(self._stops.add(self._detokenizer.add(token_id)), (token_id,)))
+        if self._stops.found:
+            return FinishReason.STOP
+        length = len(self.completion_ids)
+        full = length >= (self.request.params.max_tokens or window)
+        return FinishReason.LENGTH if full or len(self.prompt_ids) + length >= window else None
+
+    def finish(self, reason: FinishReason, error: str | None = None) -> None:
+        """Emit what was held back, then `Finished`; memory is released."""
+        held = self._stops.flush()
+        if held:
+            self.emit(Delta(held, ()))
+        usage = Usage(len(self.prompt_ids), self.cached_tokens, len(self.completion_ids))
+        self.kv = None
+        self.emit(Finished(reason, usage, self._timings(), error))
+
+    def _timings(self) -> Timings:
+        now = time.monotonic()
+        started = self._started_at or now
+        prefilled = self._prefilled_at or now
+        first, last = self._first_token_at, self._last_token_at
+        prefill_s = max(0.0, prefilled - started)
+        decode_s = last - first if first is not None and last is not None else 0.0
+        computed = len(self.prompt_ids) - self.cached_tokens if self._prefilled_at else 0
+        return Timings(
+            queue_s=started - self._submitted_at,
+            prefill_s=prefill_s,
+            ttft_s=first - self._submitted_at if first is not None else None,
+            decode_s=decode_s,
+            total_s=now - self._submitted_at,
+            prefill_tok_s=computed / prefill_s if computed and prefill_s > 0 else None,
+            decode_tok_s=(len(self.completion_ids) - 1) / decode_s if decode_s > 0 else None,
+            stop_s=now - self.stop_asked_at if self.stop_asked_at is not None else None,
+        )
