@@ -171,12 +171,12 @@ class Engine:
             backend = self._load_backend(prepared, self.config, self._report)
             self._pin_system_prompt(backend, self.tokenizing.tokenizer)
         except InferenceError as error:
-            return self._fail(str(error))
-        except (
-            Exception
-        ) as error:  # whatever a library raises must reach the person, and another try be possible
+            self._fail(str(error))
+            return None
+        except Exception as error:  # whatever a library raises must reach the person
             logger.exception("the model could not be loaded")
-            return self._fail(f"The model could not be loaded: {type(error).__name__}: {error}")
+            self._fail(f"The model could not be loaded: {type(error).__name__}: {error}")
+            return None
         self.description = backend.description
         self._report(ModelStatus(ModelPhase.READY, f"{prepared.name} is ready."))
         return backend
