@@ -26,7 +26,8 @@ class ConversationRecord:
     """One conversation. `head_id` is the newest message of the branch last looked at; None while empty.
 
     `cut_id` is the first message that the model reads; None while it reads from the beginning.
-    `system_prompt` is fixed when the conversation begins. Times are UTC.
+    `system_prompt` is fixed when the conversation begins. `updated_at` is when its last turn began. Times
+    are UTC.
     """
 
     id: str
@@ -42,8 +43,9 @@ class ConversationRecord:
 class MessageRecord:
     """One message of a conversation's tree. Optional fields belong to replies.
 
-    `token_ids` are the exact ids that were generated. `params`, `usage`, `timings` and `context` are what `web`
-    gave when the reply ended; `error` is a sentence. `client_id` is the browser's id of a user message.
+    `token_ids` are the exact ids that were generated. `params` is what `web` gave when the turn began,
+    `usage`, `timings` and `context` when the reply ended; `error` is a sentence. `client_id` is the browser's
+    id of a user message.
     """
 
     id: str
@@ -69,8 +71,8 @@ class MessageRecord:
 class NewTurn:
     """A user's message and the reply that is to follow it, committed together.
 
-    `conversation_id` None begins a conversation with `title` and `system_prompt`. `parent_id` is the message it
-    answers; None for the first. `cut_id` becomes the conversation's cut.
+    `conversation_id` None begins a conversation with `title` and `system_prompt`. `parent_id` is the message
+    it answers; None for the first. `cut_id` becomes the conversation's cut.
     """
 
     client_id: str

@@ -1,0 +1,9 @@
+"""How the schema came to be, one revision a file under `versions`, run by Alembic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+REVISIONS = ("0001",)
+"""Every revision from the first to the newest, so that a start needs no Alembic to know them."""

@@ -1,0 +1,128 @@
+"""The database file, its connections and their transactions. Usable from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session
+
+from storage.errors import StorageError
+from storage.files import FILE_NAME, make_folder, make_private_file, revision_of
+from storage.migrate import back_up, upgrade
+from storage.migrations import REVISIONS
+from storage.sqlite import Library, explain, load_library
+
+READERS = 4
+
+
+class Database:
+    """One SQLite file with two engines: readers that cannot write, and a single writer.
+
+    A writer that shared its engine with readers would make them wait behind it.
+    """
+
+    def __init__(self, path: Path, library: Library) -> None:
+        """For a file that is known to be sound; `open` is the way in."""
+        self.path = path
+        self._reader = _engine(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
+        self._writer = _engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
+        self._closed = False
+
+    @classmethod
+    def open(cls, folder: Path) -> Database:
+        """The database of this data folder, made or migrated where needed.
+
+        Raises the family of `StorageError`. A damaged or newer file is refused before anything is written.
+        """
+        library = load_library()
+        make_folder(folder)
+        path = folder / FILE_NAME
+        revision = revision_of(path, library)
+        make_private_file(path)
+        if revision != REVISIONS[-1]:
+            _migrate(path, library, revision)
+        database = cls(path, library)
+        try:
+            with database.write():
+                return database
+        except StorageError:
+            database.close()
+            raise
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session over one unchanging view of the data. Writing in it raises `StorageError`."""
+        with self._session(self._reader) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """A session that no other writer runs beside: committed at the end, undone by any exception."""
+        with self._session(self._writer) as session:
+            yield session
+
+    def close(self) -> None:
+        """Ends all connections; the log is then part of the file. May be called again."""
+        self._closed = True
+        self._reader.dispose()
+        self._writer.dispose()
+
+    @contextmanager
+    def _session(self, engine: Engine) -> Iterator[Session]:
+        if self._closed:
+            raise StorageError(f"{self.path} has been closed.")
+        try:
+            with Session(engine, expire_on_commit=False) as session, session.begin():
+                session.connection()
+                yield session
+        except DBAPIError as error:
+            raise explain(error.orig, self.path) from error
+        except PoolTimeout as error:
+            raise StorageError(f"{self.path} is too busy: nothing was saved.") from error
+
+
+def _migrate(path: Path, library: Library, revision: str | None) -> None:
+    if revision is not None:
+        back_up(path, path.with_name(f"{path.name}.schema-{revision}"), library)
+    engine = _engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
+    try:
+        upgrade(engine, path)
+    finally:
+        engine.dispose()
+
+
+def _engine(
+    path: Path,
+    library: Library,
+    *,
+    begin: str,
+    pool_size: int,
+    foreign_keys: bool = True,
+    query_only: bool = False,
+) -> Engine:
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)), module=library, pool_size=pool_size, max_overflow=0
+    )
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _: object) -> None:
+        # Python's own transaction control leaves BEGIN out before reads and DDL.
+        connection.isolation_level = None
+        connection.execute("PRAGMA busy_timeout=5000")
+        if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
+            raise StorageError(f"{path} cannot keep a write-ahead log: it has to be on a local disk.")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
+        connection.execute(f"PRAGMA query_only={int(query_only)}")
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine

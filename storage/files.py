@@ -1,0 +1,77 @@
+"""The data folder and the database file: made private, and looked at before anything is written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import closing
+from pathlib import Path
+
+from storage.errors import DamagedDatabase, SchemaTooNew, UnusableFolder
+from storage.migrations import REVISIONS
+from storage.sqlite import Library, explain
+
+FILE_NAME = "ondol.sqlite3"
+
+
+def make_folder(folder: Path) -> None:
+    """The folder exists and can be written afterwards; only its owner may enter one made here."""
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise UnusableFolder(f"The data folder {folder} cannot be made ({error.strerror}).") from error
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise UnusableFolder(f"The data folder {folder} cannot be written.")
+
+
+def make_private_file(path: Path) -> None:
+    """The file exists and only its owner may read it; SQLite gives its side files the same mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise UnusableFolder(f"{path} cannot be opened for writing ({error.strerror}).") from error
+
+
+def revision_of(path: Path, library: Library) -> str | None:
+    """The schema revision of the database; None for one without tables. Neither it nor its log is changed.
+
+    Raises `SchemaTooNew` for a revision that this version does not know, and `DamagedDatabase`.
+    """
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    try:
+        with closing(library.connect(_reading_uri(path), uri=True)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if not tables:
+                return None
+            if "alembic_version" not in tables:
+                raise DamagedDatabase(f"{path} is a database of another program.")
+            revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except library.Error as error:
+        raise explain(error, path) from error
+    return _known(path, revision, faults)
+
+
+def _known(path: Path, revision: tuple[str] | None, faults: str) -> str:
+    if revision is not None and revision[0] not in REVISIONS:
+        raise SchemaTooNew(
+            f"{path} was written by a newer Ondol (schema {revision[0]}, here {REVISIONS[-1]}): update it."
+        )
+    if faults != "ok" or revision is None:
+        raise DamagedDatabase(f"{path} is damaged ({faults if revision else 'it has no schema revision'}).")
+    return revision[0]
+
+
+def _reading_uri(path: Path) -> str:
+    """Opens for reading only, and leaves nothing behind where no side file shows a crash or another program.
+
+    A rollback journal is only there when the very first write was cut short; SQLite has to undo that first.
+    """
+    side_files = [path.with_name(path.name + end).exists() for end in ("-wal", "-shm", "-journal")]
+    if side_files[2]:
+        return f"{path.absolute().as_uri()}?mode=rw"
+    return f"{path.absolute().as_uri()}?mode=ro" + ("" if any(side_files) else "&immutable=1")

@@ -1,0 +1,144 @@
+"""The rows of the database as typed tables. Conversations are trees of messages, by `parent_id`."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Index, LargeBinary, String, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+from storage.records import ConversationRecord, MessageRecord, Role, Status
+
+ID_LENGTH = 32
+TITLE_LENGTH = 200
+
+UNFINISHED = text("status IN ('pending', 'running')")
+"""Written out, not bound: SQLite uses the partial index only for the identical term."""
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment in UTC, kept without its zone and given back with it."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+class TokenIds(TypeDecorator[tuple[int, ...]]):
+    """Token ids as consecutive little-endian int32."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[int, ...] | None, dialect: Dialect) -> bytes | None:
+        return None if value is None else struct.pack(f"<{len(value)}i", *value)
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> tuple[int, ...] | None:
+        return None if value is None else struct.unpack(f"<{len(value) // 4}i", value)
+
+
+class Table(DeclarativeBase):
+    """The base of all tables."""
+
+    type_annotation_map = {
+        datetime: UtcDateTime(),
+        tuple[int, ...]: TokenIds(),
+        dict[str, Any]: JSON(none_as_null=True),
+    }
+
+
+class Conversation(Table):
+    """A row of `conversations`.
+
+    `head_id` and `cut_id` name messages without a foreign key: the two tables would refer to each other, and
+    SQLite cannot add a constraint later.
+    """
+
+    __tablename__ = "conversations"
+    __table_args__ = (Index("conversations_by_update", "updated_at", "id"),)
+
+    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
+    title: Mapped[str] = mapped_column(String(TITLE_LENGTH))
+    system_prompt: Mapped[str]
+    head_id: Mapped[str | None] = mapped_column(String(ID_LENGTH))
+    cut_id: Mapped[str | None] = mapped_column(String(ID_LENGTH))
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+    def record(self) -> ConversationRecord:
+        """A frozen copy."""
+        return ConversationRecord(
+            id=self.id,
+            title=self.title,
+            system_prompt=self.system_prompt,
+            head_id=self.head_id,
+            cut_id=self.cut_id,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
+
+
+class Message(Table):
+    """A row of `messages`. A parent belongs to the same conversation.
+
+    `parent_id` does not cascade: a long branch would exceed SQLite's depth of triggers, and only
+    whole conversations are deleted.
+    """
+
+    __tablename__ = "messages"
+    __table_args__ = (
+        CheckConstraint("role IN ('user', 'assistant')", name="messages_role"),
+        CheckConstraint("status IN ('pending', 'running', 'done', 'interrupted')", name="messages_status"),
+        Index("messages_of_conversation", "conversation_id"),
+        Index("messages_children", "parent_id"),
+        Index("messages_client_id", "client_id", unique=True, sqlite_where=text("client_id IS NOT NULL")),
+        Index("messages_unfinished", "status", sqlite_where=UNFINISHED),
+    )
+
+    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
+    conversation_id: Mapped[str] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"))
+    parent_id: Mapped[str | None] = mapped_column(ForeignKey("messages.id"))
+    client_id: Mapped[str | None]
+    role: Mapped[str]
+    status: Mapped[str]
+    created_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+    model: Mapped[str | None]
+    finish_reason: Mapped[str | None]
+    error: Mapped[str | None]
+    params: Mapped[dict[str, Any] | None]
+    usage: Mapped[dict[str, Any] | None]
+    timings: Mapped[dict[str, Any] | None]
+    context: Mapped[dict[str, Any] | None]
+    text: Mapped[str]
+    token_ids: Mapped[tuple[int, ...] | None]
+
+    def record(self) -> MessageRecord:
+        """A frozen copy."""
+        return MessageRecord(
+            id=self.id,
+            conversation_id=self.conversation_id,
+            parent_id=self.parent_id,
+            client_id=self.client_id,
+            role=cast(Role, self.role),
+            text=self.text,
+            status=Status(self.status),
+            created_at=self.created_at,
+            finished_at=self.finished_at,
+            token_ids=self.token_ids,
+            model=self.model,
+            params=self.params,
+            usage=self.usage,
+            timings=self.timings,
+            context=self.context,
+            finish_reason=self.finish_reason,
+            error=self.error,
+        )

@@ -1,0 +1,118 @@
+"""Markdown, as models write it, to safe HTML. Any thread.
+
+markdown-it parses (raw HTML off), Pygments and latex2mathml render code and mathematics, and nh3 passes the final
+string through an allowlist. Link reference definitions are off: what a block looks like depends on that block
+alone, and a link's target stands beside its text. Images are never loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from web.highlighting import code_block
+from web.latex import formula
+from web.markdown_rules import add_rules
+from web.sanitizing import SCHEMES, sanitize
+
+_LINK = re.compile(rf"(?:{'|'.join(sorted(SCHEMES))}):", re.IGNORECASE)
+_MAX_LANGUAGE_CHARS = 30
+
+
+def render(text: str) -> str:
+    """A whole reply as sanitized HTML."""
+    return _render(text, {})
+
+
+def render_unfinished(text: str) -> str:
+    """The end of a reply that is still being written: a code fence that is not closed yet stays plain."""
+    return _render(text, {"unfinished": True})
+
+
+def render_plain(text: str) -> str:
+    """A person's own text, exactly as typed: one paragraph whose line breaks the page keeps."""
+    return f"<p>{escape(text.replace(chr(0), chr(0xFFFD)), quote=False)}</p>"
+
+
+def parse_blocks(text: str) -> list[Token]:
+    """The block tokens of `text`, with their line ranges and without their inline content."""
+    tokens: list[Token] = []
+    parser = _parser()
+    parser.block.parse(_normalized(text), parser, {}, tokens)
+    return tokens
+
+
+def _render(text: str, env: EnvType) -> str:
+    try:
+        return sanitize(_parser().render(text, env))
+    except RecursionError:
+        return render_plain(text)
+
+
+def _normalized(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:
+        return _LINK.match(url) is not None
+
+
+@cache
+def _parser() -> MarkdownIt:
+    options = {"html": False, "linkify": False, "breaks": True, "tasklists": True, "maxNesting": 60}
+    parser = _Parser("commonmark", options, renderer_cls=_Renderer)
+    parser.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
+    add_rules(parser)
+    parser.render("*compile the rules*")
+    return parser
+
+
+class _Renderer(RendererHTML):
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        words = unescapeAll(token.info).split()
+        language = words[0][:_MAX_LANGUAGE_CHARS] if words else ""
+        plain = bool(env.get("unfinished")) and bool(token.meta.get("open"))
+        return code_block(token.content, language, plain=plain)
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return code_block(tokens[idx].content, "")
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        target = str(tokens[idx].attrGet("src"))
+        return f'<span class="image">{escape(tokens[idx].content)} ({escape(target)})</span>'
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        target = escape(str(tokens[idx].attrGet("href")))
+        return f'<a href="{target}" title="{target}">'
+
+    def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return '<div class="table"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        side = str(token.attrGet("style") or "").removeprefix("text-align:")
+        return f'<{token.tag} class="align-{side}">' if side else f"<{token.tag}>"
+
+    td_open = th_open
+
+    def math_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        mathml = formula(token.content, token.info, display=bool(token.meta["display"]))
+        return f'<span class="math">{mathml}</span>'
+
+    def math_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        return f'<div class="math">{formula(token.content, token.info, display=True)}</div>\n'
