@@ -14,10 +14,7 @@ from pygments.lexers import get_lexer_by_name
 MAX_HIGHLIGHTED_CHARS = 20_000
 
 LANGUAGES = frozenset(
-    "python py pycon bash sh shell zsh console javascript js jsx typescript ts tsx json yaml yml toml ini html xml "
-    "css scss sql c cpp c++ csharp c# java kotlin swift go golang rust rs ruby rb php perl lua r julia haskell hs "
-    "scala dart elixir clojure powershell ps1 bat docker dockerfile makefile cmake nginx diff latex tex matlab "
-    "nix zig graphql protobuf nasm groovy".split()
+    ["python", "py", "pycon", "bash", "sh", "shell", "zsh", "console", "javascript", "js", "jsx", "typescript", "ts", "tsx", "json", "yaml", "yml", "toml", "ini", "html", "xml", "css", "scss", "sql", "c", "cpp", "c++", "csharp", "c#", "java", "kotlin", "swift", "go", "golang", "rust", "rs", "ruby", "rb", "php", "perl", "lua", "r", "julia", "haskell", "hs", "scala", "dart", "elixir", "clojure", "powershell", "ps1", "bat", "docker", "dockerfile", "makefile", "cmake", "nginx", "diff", "latex", "tex", "matlab", "nix", "zig", "graphql", "protobuf", "nasm", "groovy"]
 )
 
 

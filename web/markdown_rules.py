@@ -1,7 +1,7 @@
 """The rules that Ondol adds to markdown-it: mathematics, bounded nesting, emphasis beside Korean. Any thread.
 
-Block rules here decide a block's end from its own lines, never from what may follow: so a finished block stays as
-it is while more text arrives (`web.streaming_markdown` relies on it).
+Block rules here decide a block's end from its own lines, never from what may follow: so a finished block
+stays as it is while more text arrives (`web.streaming_markdown` relies on it).
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def _shallow(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def marked_fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A fenced code block; `token.meta` tells whether it is still open, and the indents that its lines lose."""
+    """A fenced code block; `token.meta` tells whether it is still open, and the indents that its lines
+    lose.
+    """
     if not fence(state, start, end, silent):
         return False
     if not silent:
@@ -54,7 +56,9 @@ def marked_fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Display mathematics that begins a line: `$$…$$`, `\\[…\\]`, `\\begin{align}…`; it ends before a blank line."""
+    """Display mathematics that begins a line: `$$…$$`, `\\[…\\]`, `\\begin{align}…`; it ends before a blank
+    line.
+    """
     if state.is_code_block(start):
         return False
     first = _line(state, start)
@@ -165,7 +169,9 @@ def _shallow_image(state: StateInline, silent: bool) -> bool:
 
 
 def _emphasis(state: StateInline, silent: bool) -> bool:
-    """Emphasis as in CommonMark, and `**“인용”**은` too: scripts without spaces count as punctuation around it."""
+    """Emphasis as in CommonMark, and `**“인용”**은` too: scripts without spaces count as punctuation around
+    it.
+    """
     start = state.pos
     marker = state.src[start]
     if silent or marker not in "_*":

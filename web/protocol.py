@@ -1,8 +1,8 @@
 """The frames of `/ws`: JSON text, one object each, its `type` naming the struct. Nothing past here sees JSON.
 
-Client commands carry `id`, made by the client, and are idempotent: a repeated one gets the same answer and does
-nothing twice. An answer that belongs to one command repeats its id as `ref`. Events of a running reply carry
-`message_id` and that reply's rising `seq`.
+Client commands carry `id`, made by the client, and are idempotent: a repeated one gets the same answer and
+does nothing twice. An answer that belongs to one command repeats its id as `ref`. Events of a running reply
+carry `message_id` and that reply's rising `seq`.
 
 HTML in a frame was made and sanitized by the server; the client inserts it and makes none of its own.
 """
@@ -59,8 +59,8 @@ class Stop(Command, frozen=True, tag="stop"):
 class Watch(Command, frozen=True, tag="watch"):
     """Follow a conversation from now on, instead of any other.
 
-    `head_id` is the last message that the page shows and `after_seq` the last event of it that was seen. Where
-    the page is behind in a way that events cannot mend, a `snapshot` comes; else the missing events do.
+    `head_id` is the last message that the page shows and `after_seq` the last event of it that was seen.
+    Where the page is behind in a way that events cannot mend, a `snapshot` comes; else the missing events do.
     """
 
     conversation_id: Id
@@ -104,8 +104,8 @@ class ContextView(Struct, frozen=True, kw_only=True):
 class Accepted(Struct, frozen=True, tag="accepted", tag_field="type"):
     """A message and its pending reply are stored. Goes to every watcher; `ref` is the sender's command id.
 
-    `user_html` and `reply_html` are the two messages as the page shows them. `cut_id` is the first message that
-    the model reads, where the line belongs; null when it reads everything.
+    `user_html` and `reply_html` are the two messages as the page shows them. `cut_id` is the first message
+    that the model reads, where the line belongs; null when it reads everything.
     """
 
     ref: str
@@ -139,8 +139,8 @@ class Prefill(Struct, frozen=True, tag="prefill", tag_field="type"):
 class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=True):
     """What changed in a running reply's body.
 
-    In this order: `blocks` (finished HTML blocks) go in before the tail; `tail`, when present, replaces the whole
-    tail; `code`, when present, is text to append to the open code block that the tail ends with.
+    In this order: `blocks` (finished HTML blocks) go in before the tail; `tail`, when present, replaces the
+    whole tail; `code`, when present, is text to append to the open code block that the tail ends with.
     """
 
     message_id: str
@@ -161,7 +161,9 @@ class Finished(Struct, frozen=True, tag="finished", tag_field="type"):
 
 
 class Snapshot(Struct, frozen=True, tag="snapshot", tag_field="type"):
-    """The whole transcript; it replaces what the page shows. A running reply in it has its seq in `data-seq`."""
+    """The whole transcript; it replaces what the page shows. A running reply in it has its seq in
+    `data-seq`.
+    """
 
     ref: str
     conversation_id: str

@@ -15,12 +15,10 @@ from web.highlighting import LANGUAGES
 SCHEMES = frozenset({"http", "https", "mailto"})
 
 HTML_TAGS = frozenset(
-    "p br hr h1 h2 h3 h4 h5 h6 strong em s blockquote ul ol li pre code span div a input "
-    "table thead tbody tr th td".split()
+    ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "blockquote", "ul", "ol", "li", "pre", "code", "span", "div", "a", "input", "table", "thead", "tbody", "tr", "th", "td"]
 )
 MATH_TAGS = frozenset(
-    "math mrow mi mn mo mtext mspace msub msup msubsup mfrac msqrt mroot mover munder munderover "
-    "mmultiscripts mprescripts none mtable mtr mtd mstyle mpadded menclose".split()
+    ["math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msub", "msup", "msubsup", "mfrac", "msqrt", "mroot", "mover", "munder", "munderover", "mmultiscripts", "mprescripts", "none", "mtable", "mtr", "mtd", "mstyle", "mpadded", "menclose"]
 )
 
 ATTRIBUTES: dict[str, set[str]] = {

@@ -1,4 +1,6 @@
-"""What the templates are given: plain values, already worded and sanitized. Made in `web`, shown in `templates/`."""
+"""What the templates are given: plain values, already worded and sanitized. Made in `web`, shown in
+`templates/`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from web.protocol import ContextView, StatusFrame
 class QuietLine:
     """The line under a finished reply: what it cost, and what was reused.
 
-    `reuse_lost` says why cached tokens could not be used, where that happened. `stop_s` is how long stopping took.
+    `reuse_lost` says why cached tokens could not be used, where that happened. `stop_s` is how long stopping
+    took.
     """
 
     completion_tokens: int
@@ -31,9 +34,10 @@ class QuietLine:
 class MessageView:
     """One message. `body` is sanitized HTML: paragraphs for a user, rendered markdown for a reply.
 
-    status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while running.
-    finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one line that stands
-    in place of a reply that has no text yet. `tail` is the unfinished end of a running reply.
+    status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
+    running. finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one
+    line that stands in place of a reply that has no text yet. `tail` is the unfinished end of a running
+    reply.
     """
 
     id: str
@@ -52,8 +56,8 @@ class MessageView:
 class TranscriptView:
     """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the beginning).
 
-    `system` is the system text that the model reads before them; `system_by_template` when nobody wrote it but the
-    model's own chat template.
+    `system` is the system text that the model reads before them; `system_by_template` when nobody wrote it
+    but the model's own chat template.
     """
 
     messages: Sequence[MessageView]

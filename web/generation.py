@@ -1,0 +1,115 @@
+"""One running reply, as its watchers see it. Event loop.
+
+It holds the state of the reply, not a queue for each watcher: every change raises `seq`, and a watcher that
+last saw event n is given the difference between then and now. Live streaming, catching up after a reload and
+a slow client are therefore one case, and a client that does not read costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+from inference.types import Delta, Event, Prefill, Queued
+from web import protocol
+from web.streaming_markdown import Change, Mark, StreamingMarkdown
+
+
+class Generation:
+    """One reply while it is being written, and what its watchers have to be told."""
+
+    def __init__(self, conversation_id: str, reply_id: str) -> None:
+        self.conversation_id = conversation_id
+        self.reply_id = reply_id
+        self.text = ""
+        self.token_ids: list[int] = []
+        self.seq = 0
+        self.news = asyncio.Event()
+        self.ended: protocol.Finished | protocol.Error | None = None
+        self._progress: Queued | Prefill | None = None
+        self._markdown = StreamingMarkdown()
+        self._marks: list[Mark] = [self._markdown.mark()]  # by seq
+        self._shown = self._markdown.since(None)
+        self._rendering = False
+        self._watchers: set[Callable[[], None]] = set()
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called at every change."""
+        self._watchers.add(wake)
+
+    def unsubscribe(self, wake: Callable[[], None]) -> None:
+        """Stop calling `wake`."""
+        self._watchers.discard(wake)
+
+    def frames_since(self, seq: int) -> list[protocol.ServerFrame]:
+        """What brings a watcher from event `seq` to now."""
+        if seq >= self.seq:
+            return []
+        if self.ended is not None:
+            return [self.ended]
+        if not self.text:
+            return [self._progress_frame()]
+        # While a pool thread renders, the markdown may already be ahead of `seq`; the wake-up is on its way.
+        return [] if self._rendering else [self._delta(self._markdown.since(self._marks[seq]))]
+
+    def body(self) -> tuple[str, str]:
+        """Finished blocks and tail of the reply, as HTML, as they are at `seq`."""
+        return "".join(self._shown.blocks), self._shown.tail or ""
+
+    @property
+    def progress(self) -> Queued | Prefill | None:
+        """What happens while there is no text yet; None once there is."""
+        return None if self.text else self._progress
+
+    def take(self, event: Event) -> None:
+        """Note what the engine reported. Text shows with the next `render`."""
+        if isinstance(event, Delta):
+            self.text += event.text
+            self.token_ids.extend(event.token_ids)
+            if event.text:
+                self.news.set()
+        elif isinstance(event, Queued | Prefill):
+            self._progress = event
+            self._advance()
+
+    async def render(self) -> None:
+        """Render the text so far in a pool thread, once for all watchers."""
+        self._rendering = True
+        try:
+            await run_in_threadpool(self._markdown.update, self.text)
+        finally:
+            self._rendering = False
+        self._shown = self._markdown.since(None)
+        self._advance()
+
+    def end(self, frame: protocol.Finished | protocol.Error) -> None:
+        """The last change: watchers are told that the reply is stored, or why it is not."""
+        if isinstance(frame, protocol.Finished):
+            frame = msgspec.structs.replace(frame, seq=self.seq + 1)
+        self.ended = frame
+        self._advance()
+
+    def _advance(self) -> None:
+        self.seq += 1
+        self._marks.append(self._markdown.mark())
+        for wake in tuple(self._watchers):
+            wake()
+
+    def _delta(self, change: Change) -> protocol.Delta:
+        return protocol.Delta(
+            self.reply_id,
+            self.seq,
+            change.blocks,
+            msgspec.UNSET if change.tail is None else change.tail,
+            msgspec.UNSET if change.code is None else change.code,
+        )
+
+    def _progress_frame(self) -> protocol.Queued | protocol.Prefill:
+        if isinstance(self._progress, Prefill):
+            done = self._progress
+            return protocol.Prefill(self.reply_id, self.seq, done.done, done.total, done.cached)
+        position, eta_s = (self._progress.position, self._progress.eta_s) if self._progress else (1, None)
+        return protocol.Queued(self.reply_id, self.seq, position, eta_s)

@@ -1,0 +1,173 @@
+"""The running replies: from the engine into the database and to whoever watches. Event loop.
+
+The server owns a reply from `start` on: no socket has to stay open for it. Its text is checkpointed while it
+is written; `Finished` goes out only after the whole of it is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from starlette.concurrency import run_in_threadpool
+
+from inference.engine import Engine
+from inference.errors import EngineBusy, EngineStopped
+from inference.stream import EventStream
+from inference.types import Finished, FinishReason, GenerationRequest, Timings, Usage
+from storage.conversations import Conversations
+from storage.errors import NotFound, StorageError
+from storage.records import ReplyEnd, Status
+from web import protocol
+from web.generation import Generation
+
+logger = logging.getLogger(__name__)
+
+RENDER_INTERVAL_S = 0.1
+RENDER_SHARE = 5  # rendering one reply may take a fifth of the time at most
+CHECKPOINT_S = 1.0
+CHECKPOINT_TOKENS = 64
+
+Conclude: TypeAlias = Callable[[str], Awaitable[protocol.Finished]]
+"""Makes the `finished` frame of a stored reply, by its id."""
+
+
+@dataclass(slots=True)
+class _Saved:
+    """How much of a reply is on the disk."""
+
+    at: float
+    tokens: int = 0
+
+    def is_due(self, tokens: int) -> bool:
+        grown = tokens - self.tokens
+        return grown >= CHECKPOINT_TOKENS or (grown > 0 and time.monotonic() - self.at >= CHECKPOINT_S)
+
+
+class Generations:
+    """All replies that are being written."""
+
+    def __init__(self, engine: Engine, conversations: Conversations, conclude: Conclude) -> None:
+        self._engine = engine
+        self._conversations = conversations
+        self._conclude = conclude
+        self._running: dict[str, Generation] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def get(self, reply_id: str) -> Generation | None:
+        """The running reply with that id."""
+        return self._running.get(reply_id)
+
+    def in_conversation(self, conversation_id: str) -> Generation | None:
+        """The reply that is being written in a conversation."""
+        return next((g for g in self._running.values() if g.conversation_id == conversation_id), None)
+
+    def start(self, conversation_id: str, request: GenerationRequest, context: dict[str, Any]) -> Generation:
+        """Begin to write the reply `request.id`; `context` is kept with it when it ends."""
+        generation = Generation(conversation_id, request.id)
+        self._running[request.id] = generation
+        task = asyncio.create_task(self._write(generation, request, context))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return generation
+
+    def stop(self, reply_id: str) -> bool:
+        """Ask for a reply to end; False when it is not running."""
+        if reply_id not in self._running:
+            return False
+        self._engine.abort(reply_id)
+        return True
+
+    async def close(self) -> None:
+        """Wait until every reply is stored, as interrupted unless it ended by itself. The engine stops
+        first.
+        """
+        self._closing = True
+        for reply_id in list(self._running):
+            self._engine.abort(reply_id)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+
+    async def _write(
+        self, generation: Generation, request: GenerationRequest, context: dict[str, Any]
+    ) -> None:
+        try:
+            finished = await self._follow(generation, request)
+            end = self._as_end(generation, finished, context)
+            await run_in_threadpool(self._conversations.finish, request.id, end)
+            frame: protocol.Finished | protocol.Error = await self._conclude(request.id)
+        except StorageError as error:
+            logger.error("reply %s could not be stored: %s", request.id, error)
+            frame = protocol.Error("storage", str(error), request.id)
+        except NotFound:  # its conversation was deleted meanwhile
+            frame = protocol.Error("not_found", "This conversation was deleted.", request.id)
+        except Exception:
+            logger.exception("reply %s broke off", request.id)
+            self._engine.abort(request.id)
+            frame = protocol.Error("storage", "The server failed while it wrote this reply.", request.id)
+        self._running.pop(request.id, None)
+        generation.end(frame)
+
+    async def _follow(self, generation: Generation, request: GenerationRequest) -> Finished:
+        """Take the engine's events until the last one, rendering and saving on the way."""
+        stream = EventStream(asyncio.get_running_loop())
+        try:
+            self._engine.submit(request, stream.put)
+        except (EngineBusy, EngineStopped) as error:
+            return _refused(request, str(error))
+        showing = asyncio.create_task(self._show(generation))
+        try:
+            async for event in stream:
+                generation.take(event)
+                if isinstance(event, Finished):
+                    return event
+        finally:
+            showing.cancel()
+            await asyncio.wait([showing])
+        raise RuntimeError("the engine's events ended without a last one")
+
+    async def _show(self, generation: Generation) -> None:
+        """Render at most ten times a second, and save what is due."""
+        saved = _Saved(time.monotonic())
+        while True:
+            await generation.news.wait()
+            generation.news.clear()
+            started = time.monotonic()
+            await generation.render()
+            if saved.is_due(len(generation.token_ids)):
+                saved = await self._save(generation)
+            await asyncio.sleep(max(RENDER_INTERVAL_S, RENDER_SHARE * (time.monotonic() - started)))
+
+    async def _save(self, generation: Generation) -> _Saved:
+        text, token_ids = generation.text, tuple(generation.token_ids)
+        try:
+            await run_in_threadpool(self._conversations.checkpoint, generation.reply_id, text, token_ids)
+        except StorageError as error:  # the end will be tried again, and told
+            logger.warning("reply %s: checkpoint failed: %s", generation.reply_id, error)
+        return _Saved(time.monotonic(), len(token_ids))
+
+    def _as_end(self, generation: Generation, finished: Finished, context: dict[str, Any]) -> ReplyEnd:
+        cut_short = self._closing and finished.reason is FinishReason.ABORT
+        lost = {"reuse_lost": finished.reuse_lost} if finished.reuse_lost else {}
+        return ReplyEnd(
+            text=generation.text,
+            token_ids=tuple(generation.token_ids),
+            status=Status.INTERRUPTED if cut_short else Status.DONE,
+            finish_reason=None if cut_short else finished.reason.value,
+            usage=asdict(finished.usage),
+            timings=asdict(finished.timings),
+            context={**context, **lost},
+            error=finished.error,
+        )
+
+
+def _refused(request: GenerationRequest, message: str) -> Finished:
+    """The end of a reply that the engine did not take."""
+    usage = Usage(len(request.prompt_ids), 0, 0)
+    timings = Timings(queue_s=0.0, prefill_s=0.0, ttft_s=None, decode_s=0.0, total_s=0.0)
+    return Finished(FinishReason.ERROR, usage, timings, message)

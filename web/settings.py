@@ -1,0 +1,48 @@
+"""What the owner chose on the command line or in the environment: read once, frozen, passed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype, EngineConfig
+
+DEFAULT_MODEL = "smollm2-135m"
+DEFAULT_PORT = 8420
+
+
+def default_data_dir() -> Path:
+    """Where conversations live unless the owner says otherwise."""
+    return platformdirs.user_data_path("ondol", appauthor=False)
+
+
+def default_models_dir() -> Path:
+    """Where model files live unless the owner says otherwise."""
+    return platformdirs.user_cache_path("ondol", appauthor=False) / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be configured. Every field has a flag and an `ONDOL_*` variable of the same
+    name.
+    """
+
+    model: str = DEFAULT_MODEL
+    system_prompt: str = DEFAULT_SYSTEM_PROMPT
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    compute_dtype: ComputeDtype = "auto"
+    data_dir: Path = field(default_factory=default_data_dir)
+    models_dir: Path = field(default_factory=default_models_dir)
+
+    @property
+    def engine(self) -> EngineConfig:
+        """The engine's part of the settings."""
+        return EngineConfig(
+            model=self.model,
+            models_dir=self.models_dir,
+            system_prompt=self.system_prompt,
+            compute_dtype=self.compute_dtype,
+        )

@@ -1,0 +1,191 @@
+"""A person's message on its way in: fit, store, queue; and the numbers while it is still being typed.
+
+Event loop; tokenizing and storage run in pool threads.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from inference.context import ContextFit, fit, measure, reserve_for
+from inference.engine import Engine, Tokenizing
+from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
+from storage.conversations import Conversations
+from storage.records import ConversationRecord, MessageRecord, NewTurn, StartedTurn
+from web.errors import Refused
+from web.generations import Generations
+from web.protocol import ContextView, Count, Send
+
+TITLE_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The messages that a new one follows, oldest first, and what the conversation has decided about them."""
+
+    system_prompt: str
+    cut_id: str | None
+    messages: Sequence[MessageRecord]
+
+
+class Turns:
+    """Begins turns in conversations."""
+
+    def __init__(self, engine: Engine, conversations: Conversations, generations: Generations) -> None:
+        self._engine = engine
+        self._conversations = conversations
+        self._generations = generations
+
+    async def send(self, command: Send) -> StartedTurn:
+        """Store the message and start its reply.
+
+        Raises `Refused` with nothing stored, `PromptTooLong`, `TemplateFailed`, `NotFound`, `Conflict` or
+        `StorageError`. A repeated command gives what it gave before.
+        """
+        tokenizing = self._tokenizing()
+        branch = await self._branch(command.conversation_id, command.parent_id)
+        params = self._params(tokenizing)
+        fitted = await run_in_threadpool(self._fit, tokenizing, branch, command.text, params)
+        turn = NewTurn(
+            client_id=command.id,
+            conversation_id=command.conversation_id,
+            parent_id=command.parent_id,
+            text=command.text,
+            title=title_of(command.text),
+            system_prompt=branch.system_prompt,
+            cut_id=fitted.cut_key,
+            model=tokenizing.model.name,
+            params=as_json(params),
+        )
+        started = await run_in_threadpool(self._conversations.begin_turn, turn)
+        if not started.repeated:
+            request = GenerationRequest(started.reply.id, fitted.prompt_ids, params)
+            context = self._record(tokenizing, fitted)
+            self._generations.start(started.conversation.id, request, context)
+        return started
+
+    async def count(self, command: Count) -> ContextView:
+        """What the model would read if the text were sent now."""
+        tokenizing = self._tokenizing()
+        branch = await self._branch(command.conversation_id, command.parent_id)
+        return await run_in_threadpool(self._measure, tokenizing, branch, command.text)
+
+    async def context_of(
+        self, conversation: ConversationRecord | None, head_id: str | None
+    ) -> ContextView | None:
+        """The context bar of a conversation with an empty draft; None before the tokenizer is there."""
+        tokenizing = self._engine.tokenizing
+        if tokenizing is None:
+            return None
+        branch = await self._branch(conversation.id if conversation else None, head_id)
+        return await run_in_threadpool(self._measure, tokenizing, branch, "")
+
+    def _tokenizing(self) -> Tokenizing:
+        if self._engine.status.phase is ModelPhase.FAILED:
+            raise Refused("model_failed", self._engine.status.message)
+        if self._engine.tokenizing is None:
+            raise Refused("model_loading", "The model is not here yet: " + self._engine.status.message)
+        return self._engine.tokenizing
+
+    async def _branch(self, conversation_id: str | None, parent_id: str | None) -> Branch:
+        if conversation_id is None:
+            return Branch(self._engine.config.system_prompt, None, ())
+        conversation = await run_in_threadpool(self._conversations.get, conversation_id)
+        if parent_id is None:
+            return Branch(conversation.system_prompt, None, ())
+        if self._generations.get(parent_id) is not None:
+            raise Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
+        messages = await run_in_threadpool(self._conversations.path, conversation_id, parent_id)
+        return Branch(conversation.system_prompt, conversation.cut_id, messages)
+
+    def _params(self, tokenizing: Tokenizing) -> SamplingParams:
+        """The model's defaults, with a seed and a limit that the reply's record can name."""
+        defaults = tokenizing.model.defaults
+        reserve = reserve_for(tokenizing.model.context_window, defaults.max_tokens)
+        return replace(defaults, seed=secrets.randbelow(MAX_SEED), max_tokens=reserve)
+
+    def _fit(self, tokenizing: Tokenizing, branch: Branch, text: str, params: SamplingParams) -> ContextFit:
+        return fit(
+            tokenizing.tokenizer,
+            branch.system_prompt,
+            as_history(branch.messages, tokenizing.model.name),
+            text,
+            window=tokenizing.model.context_window,
+            max_tokens=params.max_tokens,
+            cut_key=branch.cut_id,
+        )
+
+    def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
+        measured = measure(
+            tokenizing.tokenizer,
+            branch.system_prompt,
+            as_history(branch.messages, tokenizing.model.name),
+            text,
+            window=tokenizing.model.context_window,
+            cut_key=branch.cut_id,
+        )
+        return ContextView(
+            window=measured.window,
+            system=measured.system,
+            pinned=measured.pinned,
+            history=measured.history,
+            draft=measured.question,
+            reserve=measured.reserve,
+            warm=self._engine.cached_tokens(measured.prompt_ids),
+            left_out=len(measured.left_out),
+            excess=measured.excess,
+        )
+
+    def _record(self, tokenizing: Tokenizing, fitted: ContextFit) -> dict[str, Any]:
+        """What the reply keeps about its prompt."""
+        return {
+            "window": fitted.window,
+            "system": fitted.system,
+            "pinned": fitted.pinned,
+            "history": fitted.history,
+            "question": fitted.question,
+            "reserve": fitted.reserve,
+            "left_out": list(fitted.left_out),
+            "reuse_lost": fitted.reuse_lost,
+            "template_hash": tokenizing.tokenizer.template_hash,
+        }
+
+
+def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessage]:
+    """Stored messages as the chat template takes them; ids count only for the model that made them."""
+    return [
+        ChatMessage(
+            message.role,
+            message.text,
+            message.token_ids if message.model == model else None,
+            key=message.id,
+        )
+        for message in messages
+        if message.role == "user" or message.text
+    ]
+
+
+def as_json(params: SamplingParams) -> dict[str, Any]:
+    """Sampling params as they are stored."""
+    return {
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "top_k": params.top_k,
+        "seed": params.seed,
+        "max_tokens": params.max_tokens,
+        "stop": list(params.stop),
+    }
+
+
+def title_of(text: str) -> str:
+    """The first line of a conversation's first message, cut at a word: no model is asked."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "New chat")
+    if len(line) <= TITLE_LENGTH:
+        return line
+    words = line[:TITLE_LENGTH].rpartition(" ")[0] or line[: TITLE_LENGTH - 1]
+    return words.rstrip(",;:") + "…"
