@@ -70,6 +70,18 @@ class ChatTemplate:
                 suffixes[role] = ""
         return suffixes
 
+    @cached_property
+    def default_system(self) -> str:
+        """System text that the template adds by itself when a chat has none; "" where it adds nothing."""
+        mark = "\ue000"
+        try:
+            opening = self.render([ChatMessage("system", mark)], generation_prompt=False).partition(mark)[0]
+            head = self.render([ChatMessage("user", mark)], generation_prompt=False).partition(mark)[0]
+        except TemplateFailed:
+            return ""
+        text, closing, _ = head.rpartition(self.suffixes["system"] or mark)
+        return text.removeprefix(opening) if closing and opening and text.startswith(opening) else ""
+
     def _render(self, messages: Sequence[ChatMessage], generation_prompt: bool) -> str:
         turns = [{"role": message.role, "content": message.text} for message in messages]
         pieces, length = [], 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +17,20 @@ from starlette.concurrency import run_in_threadpool
 from inference.types import Delta, Event, Prefill, Queued
 from web import protocol
 from web.streaming_markdown import Change, Mark, StreamingMarkdown
+
+
+@dataclass(frozen=True, slots=True)
+class RunningView:
+    """A running reply at one moment: event `seq`, its finished blocks and tail as HTML.
+
+    `progress` is what happens while there is no text yet; None once there is.
+    """
+
+    reply_id: str
+    seq: int
+    body: str
+    tail: str
+    progress: Queued | Prefill | None
 
 
 class Generation:
@@ -55,14 +70,10 @@ class Generation:
         # While a pool thread renders, the markdown may already be ahead of `seq`; the wake-up is on its way.
         return [] if self._rendering else [self._delta(self._markdown.since(self._marks[seq]))]
 
-    def body(self) -> tuple[str, str]:
-        """Finished blocks and tail of the reply, as HTML, as they are at `seq`."""
-        return "".join(self._shown.blocks), self._shown.tail or ""
-
-    @property
-    def progress(self) -> Queued | Prefill | None:
-        """What happens while there is no text yet; None once there is."""
-        return None if self.text else self._progress
+    def view(self) -> RunningView:
+        """The reply as it is at `seq`."""
+        body, tail = "".join(self._shown.blocks), self._shown.tail or ""
+        return RunningView(self.reply_id, self.seq, body, tail, None if self.text else self._progress)
 
     def take(self, event: Event) -> None:
         """Note what the engine reported. Text shows with the next `render`."""

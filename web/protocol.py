@@ -59,13 +59,15 @@ class Stop(Command, frozen=True, tag="stop"):
 class Watch(Command, frozen=True, tag="watch"):
     """Follow a conversation from now on, instead of any other.
 
-    `head_id` is the last message that the page shows and `after_seq` the last event of it that was seen.
-    Where the page is behind in a way that events cannot mend, a `snapshot` comes; else the missing events do.
+    `head_id` is the last message that the page shows, `running` whether it shows it as being written, and
+    `after_seq` the last event of it that was seen. Where the page is behind in a way that events cannot mend,
+    a `snapshot` comes; else the missing events do.
     """
 
     conversation_id: Id
     head_id: Id | None = None
     after_seq: Seq = 0
+    running: bool = False
 
 
 class Count(Command, frozen=True, tag="count"):

@@ -18,6 +18,7 @@ from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase
 from storage.conversations import Conversations
 from storage.records import ConversationRecord, MessageRecord, NewTurn, StartedTurn
 from web.errors import Refused
+from web.generation import Generation
 from web.generations import Generations
 from web.protocol import ContextView, Count, Send
 
@@ -33,6 +34,14 @@ class Branch:
     messages: Sequence[MessageRecord]
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A stored turn and its running reply; None when a repeated command's reply has already ended."""
+
+    turn: StartedTurn
+    generation: Generation | None
+
+
 class Turns:
     """Begins turns in conversations."""
 
@@ -41,7 +50,7 @@ class Turns:
         self._conversations = conversations
         self._generations = generations
 
-    async def send(self, command: Send) -> StartedTurn:
+    async def send(self, command: Send) -> Begun:
         """Store the message and start its reply.
 
         Raises `Refused` with nothing stored, `PromptTooLong`, `TemplateFailed`, `NotFound`, `Conflict` or
@@ -63,11 +72,11 @@ class Turns:
             params=as_json(params),
         )
         started = await run_in_threadpool(self._conversations.begin_turn, turn)
-        if not started.repeated:
-            request = GenerationRequest(started.reply.id, fitted.prompt_ids, params)
-            context = self._record(tokenizing, fitted)
-            self._generations.start(started.conversation.id, request, context)
-        return started
+        if started.repeated:
+            return Begun(started, self._generations.get(started.reply.id))
+        request = GenerationRequest(started.reply.id, fitted.prompt_ids, params)
+        context = self._record(tokenizing, fitted)
+        return Begun(started, self._generations.start(started.conversation.id, request, context))
 
     async def count(self, command: Count) -> ContextView:
         """What the model would read if the text were sent now."""
@@ -75,14 +84,12 @@ class Turns:
         branch = await self._branch(command.conversation_id, command.parent_id)
         return await run_in_threadpool(self._measure, tokenizing, branch, command.text)
 
-    async def context_of(
-        self, conversation: ConversationRecord | None, head_id: str | None
-    ) -> ContextView | None:
-        """The context bar of a conversation with an empty draft; None before the tokenizer is there."""
+    async def context_of(self, conversation: ConversationRecord | None) -> ContextView | None:
+        """The context bar over an empty draft; None before the tokenizer is there."""
         tokenizing = self._engine.tokenizing
         if tokenizing is None:
             return None
-        branch = await self._branch(conversation.id if conversation else None, head_id)
+        branch = await self._branch_at(conversation, conversation.head_id if conversation else None)
         return await run_in_threadpool(self._measure, tokenizing, branch, "")
 
     def _tokenizing(self) -> Tokenizing:
@@ -93,14 +100,20 @@ class Turns:
         return self._engine.tokenizing
 
     async def _branch(self, conversation_id: str | None, parent_id: str | None) -> Branch:
-        if conversation_id is None:
-            return Branch(self._engine.config.system_prompt, None, ())
-        conversation = await run_in_threadpool(self._conversations.get, conversation_id)
-        if parent_id is None:
-            return Branch(conversation.system_prompt, None, ())
-        if self._generations.get(parent_id) is not None:
+        """The branch that a new message would join. Raises `NotFound`, and `Refused` while its end is written."""
+        if parent_id is not None and self._generations.get(parent_id) is not None:
             raise Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
-        messages = await run_in_threadpool(self._conversations.path, conversation_id, parent_id)
+        if conversation_id is None:
+            return await self._branch_at(None, None)
+        conversation = await run_in_threadpool(self._conversations.get, conversation_id)
+        return await self._branch_at(conversation, parent_id)
+
+    async def _branch_at(self, conversation: ConversationRecord | None, leaf_id: str | None) -> Branch:
+        if conversation is None:
+            return Branch(self._engine.config.system_prompt, None, ())
+        if leaf_id is None:
+            return Branch(conversation.system_prompt, None, ())
+        messages = await run_in_threadpool(self._conversations.path, conversation.id, leaf_id)
         return Branch(conversation.system_prompt, conversation.cut_id, messages)
 
     def _params(self, tokenizing: Tokenizing) -> SamplingParams:

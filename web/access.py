@@ -1,0 +1,80 @@
+"""Who may speak to this server: the first check on every request, before any route is looked at.
+
+A page on another site can make a browser send requests here (DNS rebinding, cross-site WebSockets, forms). So the
+Host header must name one of this server's own addresses, and whatever changes state, sockets included, must come
+from a page of that same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+SAFE_METHODS = {"GET", "HEAD"}
+FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host")
+
+
+class AccessGuard:
+    """ASGI middleware: Host, then Origin, then the security headers on whatever is answered."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is None:
+            await self._app(scope, receive, _with_headers(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": refusal})  # answered as 403
+        else:
+            response = PlainTextResponse(refusal, status_code=403)
+            await response(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope, headers: Headers) -> str | None:
+        """Why the request is not let in; None when it is."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return "This address is not one of Ondol's own."
+        if any(name in headers for name in FORWARDING_HEADERS):
+            return "Ondol does not run behind a proxy."
+        changes_state = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        if changes_state and headers.getlist("origin") != [f"http://{hosts[0].lower()}"]:
+            return "That page does not belong to this server."
+        return None
+
+
+def loopback_hosts(port: int) -> set[str]:
+    """The Host headers of a server on 127.0.0.1."""
+    names = ("127.0.0.1", "localhost", "[::1]")
+    return {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
+
+
+def _with_headers(send: Send) -> Send:
+    async def wrapped(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return wrapped

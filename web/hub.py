@@ -1,0 +1,98 @@
+"""The open sockets: who watches which conversation. Event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from web.generation import Generation
+from web.protocol import Conversations, ServerFrame, StatusFrame
+
+MAX_OUTBOX = 256
+LATEST_ONLY = (StatusFrame, Conversations)
+
+
+class Overflow(Exception):
+    """A client has left too many frames unread."""
+
+
+class Watcher:
+    """One socket's side of the server: frames to send, and the reply it follows."""
+
+    def __init__(self) -> None:
+        self.conversation_id: str | None = None
+        self.overflowed = False
+        self._outbox: deque[ServerFrame] = deque()
+        self._news = asyncio.Event()
+        self._generation: Generation | None = None
+        self._seq = 0
+
+    def post(self, frame: ServerFrame) -> None:
+        """Send a frame soon. Of statuses and lists only the newest waits."""
+        if isinstance(frame, LATEST_ONLY):
+            self._outbox = deque(f for f in self._outbox if type(f) is not type(frame))
+        if len(self._outbox) >= MAX_OUTBOX:
+            self.overflowed = True
+        else:
+            self._outbox.append(frame)
+        self._news.set()
+
+    def follow(self, generation: Generation, after_seq: int) -> None:
+        """From now on send what changes in a reply."""
+        self.unfollow()
+        self._generation, self._seq = generation, after_seq
+        generation.subscribe(self._news.set)
+        self._news.set()
+
+    def unfollow(self) -> None:
+        """Send nothing more of the reply that was followed."""
+        if self._generation is not None:
+            self._generation.unsubscribe(self._news.set)
+            self._generation = None
+
+    async def frames(self) -> list[ServerFrame]:
+        """Wait for news; the frames that tell it. Raises `Overflow`."""
+        await self._news.wait()
+        self._news.clear()
+        if self.overflowed:
+            raise Overflow
+        frames = list(self._outbox)
+        self._outbox.clear()
+        return frames + self._changes()
+
+    def _changes(self) -> list[ServerFrame]:
+        generation = self._generation
+        if generation is None:
+            return []
+        frames = generation.frames_since(self._seq)
+        if frames:
+            self._seq = generation.seq
+        if generation.ended is not None:
+            self.unfollow()
+        return frames
+
+
+class Hub:
+    """All watchers."""
+
+    def __init__(self) -> None:
+        self._watchers: set[Watcher] = set()
+
+    def join(self, watcher: Watcher) -> None:
+        """A socket opened."""
+        self._watchers.add(watcher)
+
+    def leave(self, watcher: Watcher) -> None:
+        """A socket closed."""
+        watcher.unfollow()
+        self._watchers.discard(watcher)
+
+    def watching(self, conversation_id: str) -> Iterator[Watcher]:
+        """Those who look at a conversation."""
+        return (w for w in tuple(self._watchers) if w.conversation_id == conversation_id)
+
+    def broadcast(self, frame: ServerFrame, to: Iterable[Watcher] | None = None) -> None:
+        """Post a frame to everyone, or to some."""
+        for watcher in tuple(self._watchers) if to is None else to:
+            watcher.post(frame)

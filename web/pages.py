@@ -1,0 +1,137 @@
+"""The HTTP side: pages, and the few changes that need no socket."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.concurrency import run_in_threadpool
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from inference.types import ModelPhase
+from storage.errors import NotFound
+from storage.records import ConversationRecord
+from web.protocol import ContextView
+from web.services import Services
+from web.views import ChatPage, TranscriptView
+
+EXAMPLES = (
+    "Explain in two sentences why the sky is blue.",
+    "Suggest three names for a small bakery.",
+    "Write a short, friendly note to a new neighbour.",
+)
+MAX_BODY_BYTES = 4_096
+VERSION = metadata.version("ondol")
+
+
+class Rename(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a rename."""
+
+    title: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+async def new_chat(request: Request) -> Response:
+    """The page of a chat that has not begun."""
+    services: Services = request.state.services
+    system = services.engine.config.system_prompt
+    by_template = "" if system else services.template_system()
+    transcript = TranscriptView([], None, system or by_template, bool(by_template))
+    return await _page(services, None, transcript, await services.turns.context_of(None))
+
+
+async def conversation(request: Request) -> Response:
+    """The page of one conversation."""
+    services: Services = request.state.services
+    record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
+    shown = await services.transcript(record)
+    return await _page(services, record, shown.view, shown.context)
+
+
+async def rename(request: Request) -> Response:
+    """Give a conversation another title."""
+    services: Services = request.state.services
+    try:
+        body = msgspec.json.decode(await _small_body(request), type=Rename)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise HTTPException(400, "A title of 1 to 200 characters is needed.") from None
+    await run_in_threadpool(services.conversations.rename, request.path_params["id"], body.title.strip())
+    await services.announce_conversations()
+    return Response(status_code=204)
+
+
+async def delete(request: Request) -> Response:
+    """Delete a conversation; a reply that is being written in it is stopped."""
+    services: Services = request.state.services
+    running = services.generations.in_conversation(request.path_params["id"])
+    if running is not None:
+        services.generations.stop(running.reply_id)
+    await run_in_threadpool(services.conversations.delete, request.path_params["id"])
+    await services.announce_conversations()
+    return Response(status_code=204)
+
+
+async def health(request: Request) -> Response:
+    """200 while the worker lives, 503 when it has ended; the model's phase in either case."""
+    engine = request.state.services.engine
+    body = {"worker": "alive" if engine.alive else "ended", "model": engine.status.phase}
+    healthy = engine.alive and engine.status.phase is not ModelPhase.FAILED
+    return JSONResponse(body, 200 if healthy else 503)
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """No such page or conversation: a page for people, a line for scripts."""
+    message = str(error) if isinstance(error, NotFound) else "There is no such page."
+    return _problem(request, 404, "Not found", message)
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """A request that cannot be carried out as it is."""
+    assert isinstance(error, HTTPException)
+    return _problem(request, error.status_code, "Not possible", error.detail)
+
+
+async def storage_failed(request: Request, error: Exception) -> Response:
+    """The database cannot be read or written."""
+    return _problem(request, 503, "The conversations cannot be reached", str(error))
+
+
+def _problem(request: Request, status: int, title: str, message: str) -> Response:
+    if request.method in ("GET", "HEAD"):
+        services: Services = request.state.services
+        return HTMLResponse(services.presenter.error(title, message), status)
+    return JSONResponse({"error": message}, status)
+
+
+async def _page(
+    services: Services,
+    record: ConversationRecord | None,
+    transcript: TranscriptView,
+    context: ContextView | None,
+) -> Response:
+    page = ChatPage(
+        conversation_id=record.id if record else None,
+        title=record.title if record else None,
+        transcript=transcript,
+        groups=await services.groups(),
+        status=services.status_frame(),
+        context=context,
+        examples=EXAMPLES,
+        version=VERSION,
+    )
+    html = await run_in_threadpool(services.presenter.page, page)
+    return HTMLResponse(html, background=BackgroundTask(services.engine.begin))
+
+
+async def _small_body(request: Request) -> bytes:
+    """The body, refused as soon as it is longer than any of ours."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"The body is longer than {MAX_BODY_BYTES:,} bytes.")
+    return body

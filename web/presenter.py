@@ -1,0 +1,139 @@
+"""From stored records and running replies to HTML. Rendering blocks: call it from a pool thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from storage.records import ConversationRecord, MessageRecord
+from web.generation import RunningView
+from web.markdown import render, render_plain
+from web.views import ChatPage, ConversationGroup, ConversationItem, MessageView, QuietLine, TranscriptView
+from web.wording import day_label, waiting_line
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = ROOT / "templates"
+STATIC = ROOT / "static"
+
+
+class Presenter:
+    """Makes pages and the pieces of pages that frames carry."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=select_autoescape(),
+            undefined=StrictUndefined,
+            auto_reload=False,
+        )
+        self._environment.globals["asset"] = asset_url
+
+    def page(self, page: ChatPage) -> str:
+        """The whole chat page."""
+        return self._render("chat.html", page=page)
+
+    def error(self, title: str, message: str) -> str:
+        """A page that says what is wrong."""
+        return self._render("error.html", title=title, message=message)
+
+    def message(self, message: MessageView) -> str:
+        """One message."""
+        return self._render("_message.html", message=message)
+
+    def transcript(self, transcript: TranscriptView) -> str:
+        """All messages of a branch."""
+        return self._render("_transcript.html", transcript=transcript)
+
+    def conversations(self, groups: Sequence[ConversationGroup], current_id: str | None) -> str:
+        """The conversation list."""
+        return self._render("_conversations.html", groups=groups, current_id=current_id)
+
+    def _render(self, name: str, **context: Any) -> str:
+        return self._environment.get_template(name).render(**context)
+
+
+@lru_cache(maxsize=256)
+def asset_url(name: str) -> str:
+    """The address of a static file; it changes with the content, so that browsers may keep it for ever."""
+    digest = sha256((STATIC / name).read_bytes()).hexdigest()[:10]
+    return f"/static/{name}?v={digest}"
+
+
+def message_view(record: MessageRecord, running: RunningView | None = None) -> MessageView:
+    """A message as the page shows it; `running` where it is still being written."""
+    if record.role == "user":
+        return MessageView(record.id, "user", record.status, Markup(render_plain(record.text)))
+    if running is not None and running.reply_id == record.id:
+        waiting = waiting_line(running.progress)
+        return MessageView(
+            record.id, "assistant", "running", Markup(running.body), Markup(running.tail), running.seq, waiting=waiting
+        )
+    return MessageView(
+        record.id,
+        "assistant",
+        record.status,
+        Markup(_rendered(record.text)),
+        finish_reason=record.finish_reason,
+        error=record.error,
+        line=_quiet_line(record),
+    )
+
+
+def transcript_view(
+    conversation: ConversationRecord,
+    messages: Sequence[MessageRecord],
+    running: RunningView | None,
+    template_system: str,
+) -> TranscriptView:
+    """A branch of a conversation. `template_system` is what the chat template adds when nobody wrote any."""
+    return TranscriptView(
+        [message_view(message, running) for message in messages],
+        conversation.cut_id,
+        conversation.system_prompt or template_system,
+        not conversation.system_prompt and bool(template_system),
+    )
+
+
+def conversation_groups(
+    conversations: Sequence[ConversationRecord], running: set[str], now: datetime | None = None
+) -> list[ConversationGroup]:
+    """The conversation list under headings such as “Today”, by this machine's clock and time zone."""
+    today = (now or datetime.now(UTC)).astimezone().date()
+    groups: dict[str, list[ConversationItem]] = {}
+    for conversation in conversations:
+        age: timedelta = today - conversation.updated_at.astimezone().date()
+        item = ConversationItem(conversation.id, conversation.title, conversation.id in running)
+        groups.setdefault(day_label(age.days), []).append(item)
+    return [ConversationGroup(label, items) for label, items in groups.items()]
+
+
+@lru_cache(maxsize=2_048)
+def _rendered(text: str) -> str:
+    return render(text)
+
+
+def _quiet_line(record: MessageRecord) -> QuietLine | None:
+    usage, timings = record.usage, record.timings
+    if usage is None or timings is None:
+        return None
+    return QuietLine(
+        completion_tokens=usage["completion_tokens"],
+        prompt_tokens=usage["prompt_tokens"],
+        cached_tokens=usage["cached_tokens"],
+        ttft_s=timings["ttft_s"],
+        decode_tok_s=timings["decode_tok_s"],
+        stop_s=timings["stop_s"],
+        reuse_lost=_reuse_lost(record.context),
+        model=record.model or "",
+    )
+
+
+def _reuse_lost(context: Mapping[str, Any] | None) -> str | None:
+    return context.get("reuse_lost") if context else None

@@ -1,0 +1,95 @@
+"""Everything that lives as long as the server, and what several rooms do with it. Event loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.concurrency import run_in_threadpool
+
+from inference.engine import Engine
+from inference.types import ModelPhase, ModelStatus
+from storage.conversations import Conversations
+from storage.records import ConversationRecord
+from web import protocol
+from web.generation import Generation
+from web.generations import Generations
+from web.hub import Hub
+from web.presenter import Presenter, conversation_groups, message_view, transcript_view
+from web.protocol import ContextView, StatusFrame
+from web.turns import Turns
+from web.views import ConversationGroup, TranscriptView
+from web.wording import runs_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A transcript, and the running reply in it as of event `seq`."""
+
+    view: TranscriptView
+    context: ContextView | None
+    running: Generation | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Made by the app's lifespan, read by handlers."""
+
+    engine: Engine
+    conversations: Conversations
+    generations: Generations
+    turns: Turns
+    hub: Hub
+    presenter: Presenter
+
+    def status_frame(self) -> StatusFrame:
+        """What the model is doing, for people."""
+        status, description = self.engine.status, self.engine.description
+        tokenizing = self.engine.tokenizing
+        return StatusFrame(
+            phase=status.phase.value,
+            message=status.message,
+            done=status.done,
+            total=status.total,
+            model=tokenizing.model.name if tokenizing else self.engine.config.model,
+            detail=runs_in_words(description) if description else "",
+            can_send=tokenizing is not None and status.phase is not ModelPhase.FAILED,
+        )
+
+    def announce_status(self, status: ModelStatus) -> None:
+        """Tell every page that the model's state changed."""
+        self.hub.broadcast(self.status_frame())
+
+    async def announce_conversations(self) -> None:
+        """Tell every page that the conversation list changed."""
+        groups = await self.groups()
+        html = await run_in_threadpool(self.presenter.conversations, groups, None)
+        self.hub.broadcast(protocol.Conversations(html))
+
+    async def groups(self) -> list[ConversationGroup]:
+        """The conversation list."""
+        recent = await run_in_threadpool(self.conversations.list_recent)
+        running = {c.id for c in recent if self.generations.in_conversation(c.id)}
+        return conversation_groups(recent, running)
+
+    async def transcript(self, conversation: ConversationRecord) -> Shown:
+        """The conversation as its page shows it now, and its context bar."""
+        running = self.generations.in_conversation(conversation.id)  # first: it may end while rows are read
+        messages = await run_in_threadpool(self.conversations.path, conversation.id)
+        now = running.view() if running else None
+        view = await run_in_threadpool(transcript_view, conversation, messages, now, self.template_system())
+        context = await self.turns.context_of(conversation)
+        return Shown(view, context, running, now.seq if now else 0)
+
+    def template_system(self) -> str:
+        """System text that the model's chat template adds when there is none of ours."""
+        tokenizing = self.engine.tokenizing
+        return tokenizing.tokenizer.template.default_system if tokenizing else ""
+
+    async def finished_frame(self, reply_id: str) -> protocol.Finished:
+        """The last frame of a reply that has just been stored."""
+        record = await run_in_threadpool(self.conversations.message, reply_id)
+        html = await run_in_threadpool(lambda: self.presenter.message(message_view(record)))
+        conversation = await run_in_threadpool(self.conversations.get, record.conversation_id)
+        context = await self.turns.context_of(conversation)
+        return protocol.Finished(reply_id, 0, record.finish_reason or record.status, html, context)

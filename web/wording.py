@@ -1,0 +1,43 @@
+"""Short texts for people that the server writes: progress, days, what runs."""
+
+from __future__ import annotations
+
+from inference.types import ModelDescription, Prefill, Queued
+
+
+def day_label(age_days: int) -> str:
+    """The heading for conversations of that age."""
+    if age_days <= 0:
+        return "Today"
+    if age_days == 1:
+        return "Yesterday"
+    return "Previous 7 days" if age_days <= 7 else "Earlier"
+
+
+def waiting_line(progress: Queued | Prefill | None) -> str | None:
+    """What happens while a reply has no text yet."""
+    if isinstance(progress, Queued):
+        place = "next in line" if progress.position == 1 else f"{ordinal(progress.position)} in line"
+        return place if progress.eta_s is None else f"{place}, about {progress.eta_s:.0f} s"
+    if isinstance(progress, Prefill):
+        warm = f", {progress.cached:,} warm" if progress.cached else ""
+        return f"reading {progress.done:,} of {progress.total:,} tokens{warm}"
+    return None
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th …"""
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+def runs_in_words(description: ModelDescription) -> str:
+    """What runs, in a sentence or two."""
+    memory = f"{description.weight_bytes / 2**20:,.0f} MiB of weights"
+    kv = f"{description.kv_bytes_per_token / 1024:,.0f} KiB of keys and values per token"
+    device = description.device if description.device != "cpu" else f"CPU, {description.threads} threads"
+    return (
+        f"{description.parameters / 1e6:,.0f} million parameters. {description.quantization}. "
+        f"{description.backend} on {device}, computing in {description.compute_dtype}. "
+        f"{memory}, {kv}, a window of {description.context_window:,} tokens."
+    )
