@@ -30,8 +30,8 @@ class Database:
     def __init__(self, path: Path, library: Library) -> None:
         """For a file that is known to be sound; `open` is the way in."""
         self.path = path
-        self._reader = _engine(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
-        self._writer = _engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
+        self._reader = connect(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
+        self._writer = connect(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
         self._closed = False
 
     @classmethod
@@ -90,14 +90,14 @@ class Database:
 def _migrate(path: Path, library: Library, revision: str | None) -> None:
     if revision is not None:
         back_up(path, path.with_name(f"{path.name}.schema-{revision}"), library)
-    engine = _engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
+    engine = connect(path, library, begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
     try:
         upgrade(engine, path)
     finally:
         engine.dispose()
 
 
-def _engine(
+def connect(
     path: Path,
     library: Library,
     *,
