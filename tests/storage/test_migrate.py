@@ -14,10 +14,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, text
 
 from storage.conversations import Conversations
-from storage.database import Database, connect
-from storage.errors import DamagedDatabase, StorageError
+from storage.database import Database
+from storage.engine import make_engine
+from storage.errors import DamagedDatabase, SchemaTooNew, StorageError
 from storage.files import FILE_NAME
-from storage.migrate import back_up, upgrade
+from storage.migrate import back_up, migrate
 from storage.migrations import FOLDER, REVISIONS
 from storage.sqlite import load_library
 from storage.tables import Table
@@ -55,7 +56,7 @@ def path(folder: Path) -> Path:
 
 @pytest.fixture
 def engine(path: Path) -> Iterator[Engine]:
-    made = connect(path, load_library(), begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
+    made = make_engine(path, load_library(), begin="BEGIN", pool_size=1)
     yield made
     made.dispose()
 
@@ -89,11 +90,21 @@ def test_the_listed_revisions_are_those_of_the_scripts() -> None:
 
 
 def test_migrating_keeps_every_row(engine: Engine, path: Path, scripts: Path) -> None:
-    upgrade(engine, path, scripts)
+    migrate(path, load_library(), "0001", scripts)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT title, colour FROM conversations")).all() == [("Kept", "grey")]
         assert connection.scalar(text("SELECT count(*) FROM messages")) == 2
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "0002"
+
+
+def test_migrating_keeps_a_copy_that_opens(path: Path, scripts: Path, tmp_path: Path) -> None:
+    migrate(path, load_library(), "0001", scripts)
+    with pytest.raises(SchemaTooNew):
+        Database.open(path.parent)
+    (tmp_path / "back").mkdir()
+    shutil.copy(path.with_name(f"{FILE_NAME}.schema-0001"), tmp_path / "back" / FILE_NAME)
+    with closing(Database.open(tmp_path / "back")) as database:
+        assert [each.title for each in Conversations(database).list_recent()] == ["Kept"]
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path, scripts: Path) -> None:
@@ -101,7 +112,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path
     with (scripts / "versions" / "0002_colour.py").open("a") as script:
         script.write("    op.execute('INSERT INTO nowhere VALUES (1)')\n")
     with pytest.raises(StorageError, match="nowhere"):
-        upgrade(engine, path, scripts)
+        migrate(path, load_library(), "0001", scripts)
     assert schema(engine) == before
     engine.dispose()
     with closing(Database.open(path.parent)) as database:
@@ -112,7 +123,7 @@ def test_a_migration_that_loses_a_parent_is_undone(engine: Engine, path: Path, s
     with (scripts / "versions" / "0002_colour.py").open("a") as script:
         script.write("    op.execute('DELETE FROM conversations')\n")
     with pytest.raises(DamagedDatabase, match="lost row in messages"):
-        upgrade(engine, path, scripts)
+        migrate(path, load_library(), "0001", scripts)
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM conversations")) == 1
 
