@@ -63,6 +63,15 @@ def test_an_exception_undoes_what_was_written(database: Database, conversations:
     assert len(conversations.list_recent()) == 1
 
 
+def test_a_writer_holds_the_lock_before_its_first_write(database: Database) -> None:
+    with closing(load_library().connect(str(database.path))) as other:
+        other.execute("PRAGMA busy_timeout=0")
+        with database.write(), pytest.raises(load_library().Error, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        with database.read():
+            other.execute("BEGIN IMMEDIATE")
+
+
 def test_writers_wait_for_each_other(database: Database) -> None:
     start = Barrier(4)
 
