@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
+from storage.engine import make_engine
 from storage.errors import StorageError
 from storage.files import FILE_NAME, make_folder, make_private_file, revision_of
-from storage.migrate import back_up, upgrade
+from storage.migrate import migrate
 from storage.migrations import REVISIONS
 from storage.sqlite import Library, explain, load_library
 
@@ -30,8 +30,8 @@ class Database:
     def __init__(self, path: Path, library: Library) -> None:
         """For a file that is known to be sound; `open` is the way in."""
         self.path = path
-        self._reader = _engine(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
-        self._writer = _engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
+        self._reader = make_engine(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
+        self._writer = make_engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
         self._closed = False
 
     @classmethod
@@ -46,7 +46,7 @@ class Database:
         revision = revision_of(path, library)
         make_private_file(path)
         if revision != REVISIONS[-1]:
-            _migrate(path, library, revision)
+            migrate(path, library, revision)
         database = cls(path, library)
         try:
             with database.write():
@@ -85,44 +85,3 @@ class Database:
             raise explain(error.orig, self.path) from error
         except PoolTimeout as error:
             raise StorageError(f"{self.path} is too busy: nothing was saved.") from error
-
-
-def _migrate(path: Path, library: Library, revision: str | None) -> None:
-    if revision is not None:
-        back_up(path, path.with_name(f"{path.name}.schema-{revision}"), library)
-    engine = _engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
-    try:
-        upgrade(engine, path)
-    finally:
-        engine.dispose()
-
-
-def _engine(
-    path: Path,
-    library: Library,
-    *,
-    begin: str,
-    pool_size: int,
-    foreign_keys: bool = True,
-    query_only: bool = False,
-) -> Engine:
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)), module=library, pool_size=pool_size, max_overflow=0
-    )
-
-    @event.listens_for(engine, "connect")
-    def set_up(connection: Any, _: object) -> None:
-        # Python's own transaction control leaves BEGIN out before reads and DDL.
-        connection.isolation_level = None
-        connection.execute("PRAGMA busy_timeout=5000")
-        if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
-            raise StorageError(f"{path} cannot keep a write-ahead log: it has to be on a local disk.")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
-        connection.execute(f"PRAGMA query_only={int(query_only)}")
-
-    @event.listens_for(engine, "begin")
-    def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    return engine

@@ -40,7 +40,7 @@ def revision_of(path: Path, library: Library) -> str | None:
 
     Raises `SchemaTooNew` for a revision that this version does not know, and `DamagedDatabase`.
     """
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.is_file() or path.stat().st_size == 0:
         return None
     try:
         with closing(library.connect(_reading_uri(path), uri=True)) as connection:

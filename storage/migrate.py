@@ -9,10 +9,25 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
+from storage.engine import make_engine
 from storage.errors import DamagedDatabase
 from storage.files import make_private_file
 from storage.migrations import FOLDER
 from storage.sqlite import Library, explain
+
+
+def migrate(path: Path, library: Library, revision: str | None, scripts: Path = FOLDER) -> None:
+    """Runs every revision after `revision`. None is a new file; of any other a copy is kept beside it."""
+    if revision is not None:
+        back_up(path, path.with_name(f"{path.name}.schema-{revision}"), library)
+    # Rebuilding a table would delete what refers to it; the keys are checked at the end instead.
+    engine = make_engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
+    try:
+        _upgrade(engine, path, scripts)
+    except DBAPIError as error:
+        raise explain(error.orig, path) from error
+    finally:
+        engine.dispose()
 
 
 def back_up(path: Path, copy: Path, library: Library) -> None:
@@ -37,23 +52,16 @@ def back_up(path: Path, copy: Path, library: Library) -> None:
     os.replace(unfinished, copy)
 
 
-def upgrade(engine: Engine, path: Path, scripts: Path = FOLDER) -> None:
-    """Runs every missing revision in one transaction: the schema is the newest afterwards, or still the old.
-
-    `engine` begins with BEGIN IMMEDIATE and does not enforce foreign keys: rebuilding a table would otherwise
-    delete what refers to it. They are checked at the end instead.
-    """
+def _upgrade(engine: Engine, path: Path, scripts: Path) -> None:
+    """All in one transaction: the schema is the newest afterwards, or still the old."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    try:
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
-            if broken is not None:
-                raise DamagedDatabase(f"{path} has a lost row in {broken[0]}; it was not migrated.")
-    except DBAPIError as error:
-        raise explain(error.orig, path) from error
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise DamagedDatabase(f"{path} has a lost row in {broken[0]}; it was not migrated.")

@@ -1,0 +1,49 @@
+"""Values for the tests of storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from storage.conversations import Conversations
+from storage.records import NewTurn, ReplyEnd, StartedTurn, Status
+
+
+def a_turn(**changes: Any) -> NewTurn:
+    values: dict[str, Any] = {
+        "client_id": uuid4().hex,
+        "conversation_id": None,
+        "parent_id": None,
+        "text": "안녕하세요",
+        "title": "Greetings",
+        "system_prompt": "Be brief.",
+        "cut_id": None,
+        "model": "scripted",
+        "params": {"temperature": 0.0, "stop": ["\n"]},
+    }
+    return NewTurn(**(values | changes))
+
+
+def an_end(text: str = "네.", **changes: Any) -> ReplyEnd:
+    values: dict[str, Any] = {
+        "text": text,
+        "token_ids": (1, 2, 2**31 - 1),
+        "status": Status.DONE,
+        "finish_reason": "stop",
+        "usage": {"prompt_tokens": 3},
+        "timings": {"ttft": 0.25},
+        "context": {"dropped": []},
+    }
+    return ReplyEnd(**(values | changes))
+
+
+def follow(conversations: Conversations, turn: StartedTurn, **changes: Any) -> StartedTurn:
+    """A further turn of the same conversation, after the reply of `turn`."""
+    values = {"conversation_id": turn.conversation.id, "parent_id": turn.reply.id}
+    return conversations.begin_turn(a_turn(**(values | changes)))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of the folder, byte for byte."""
+    return {file.name: file.read_bytes() for file in folder.iterdir()}

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, create_engine, text
+
+from storage.conversations import Conversations
+from storage.database import Database
+from storage.engine import make_engine
+from storage.errors import DamagedDatabase, SchemaTooNew, StorageError
+from storage.files import FILE_NAME
+from storage.migrate import back_up, migrate
+from storage.migrations import FOLDER, REVISIONS
+from storage.sqlite import load_library
+from storage.tables import Table
+from tests.storage.examples import a_turn, contents
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    with op.batch_alter_table("conversations") as table:
+        table.add_column(sa.Column("colour", sa.String(), nullable=False, server_default="grey"))
+        table.alter_column("title", type_=sa.String(300))
+"""
+
+
+def schema(engine: Engine) -> set[str]:
+    """What SQLite keeps of every table and index, constraints included."""
+    with engine.connect() as connection:
+        made = connection.scalars(text("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        return {" ".join(each.split()) for each in made if "alembic_version" not in each}
+
+
+@pytest.fixture
+def path(folder: Path) -> Path:
+    """A database at the first revision, with one conversation."""
+    with closing(Database.open(folder)) as database:
+        Conversations(database).begin_turn(a_turn(title="Kept"))
+    return folder / FILE_NAME
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Engine]:
+    made = make_engine(path, load_library(), begin="BEGIN", pool_size=1)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Path:
+    """Our revisions and a later one that rebuilds a table which others refer to."""
+    copied = tmp_path / "100% scripts"
+    shutil.copytree(FOLDER, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    (copied / "versions" / "0002_colour.py").write_text(NEXT)
+    return copied
+
+
+def test_the_migrated_schema_equals_the_tables(engine: Engine) -> None:
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Table.metadata) == []
+
+
+def test_the_migrated_constraints_equal_the_tables(engine: Engine, tmp_path: Path) -> None:
+    direct = create_engine(f"sqlite:///{tmp_path}/direct.sqlite3")
+    Table.metadata.create_all(direct)
+    assert schema(engine) == schema(direct)
+    direct.dispose()
+
+
+def test_the_listed_revisions_are_those_of_the_scripts() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    walked = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert list(REVISIONS) == walked[::-1]
+
+
+def test_migrating_keeps_every_row(engine: Engine, path: Path, scripts: Path) -> None:
+    migrate(path, load_library(), "0001", scripts)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT title, colour FROM conversations")).all() == [("Kept", "grey")]
+        assert connection.scalar(text("SELECT count(*) FROM messages")) == 2
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "0002"
+
+
+def test_migrating_keeps_a_copy_that_opens(path: Path, scripts: Path, tmp_path: Path) -> None:
+    migrate(path, load_library(), "0001", scripts)
+    with pytest.raises(SchemaTooNew):
+        Database.open(path.parent)
+    (tmp_path / "back").mkdir()
+    shutil.copy(path.with_name(f"{FILE_NAME}.schema-0001"), tmp_path / "back" / FILE_NAME)
+    with closing(Database.open(tmp_path / "back")) as database:
+        assert [each.title for each in Conversations(database).list_recent()] == ["Kept"]
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path, scripts: Path) -> None:
+    before = schema(engine)
+    with (scripts / "versions" / "0002_colour.py").open("a") as script:
+        script.write("    op.execute('INSERT INTO nowhere VALUES (1)')\n")
+    with pytest.raises(StorageError, match="nowhere"):
+        migrate(path, load_library(), "0001", scripts)
+    assert schema(engine) == before
+    engine.dispose()
+    with closing(Database.open(path.parent)) as database:
+        assert [each.title for each in Conversations(database).list_recent()] == ["Kept"]
+
+
+def test_a_migration_that_loses_a_parent_is_undone(engine: Engine, path: Path, scripts: Path) -> None:
+    with (scripts / "versions" / "0002_colour.py").open("a") as script:
+        script.write("    op.execute('DELETE FROM conversations')\n")
+    with pytest.raises(DamagedDatabase, match="lost row in messages"):
+        migrate(path, load_library(), "0001", scripts)
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM conversations")) == 1
+
+
+def test_a_backup_opens_with_what_was_still_in_the_log(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / FILE_NAME
+    copy.parent.mkdir()
+    with closing(Database.open(folder)) as database:
+        kept = Conversations(database).begin_turn(a_turn())
+        back_up(database.path, copy, load_library())
+    assert list(contents(copy.parent)) == [FILE_NAME]
+    assert os.name != "posix" or copy.stat().st_mode & 0o777 == 0o600
+    with closing(Database.open(copy.parent)) as database:
+        assert Conversations(database).path(kept.conversation.id) == [kept.user, kept.reply]
+
+
+def test_a_backup_of_a_damaged_file_is_not_kept(path: Path, tmp_path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(3 * 4096)
+        file.write(b"\xff" * 4096)
+    with pytest.raises(DamagedDatabase):
+        back_up(path, tmp_path / "copy.sqlite3", load_library())
+    assert [file.name for file in tmp_path.iterdir()] == [path.parent.name]
