@@ -47,8 +47,8 @@ def _unnumbered(latex: str) -> str:
 
 
 def _escape_once(tree: Element) -> None:
-    # The converter writes symbols as character references and relies on not being escaped. Resolved here, they
-    # and the formula's own text are escaped alike on the way out.
+    # The converter writes symbols as character references and relies on not being escaped. Resolved here,
+    # they and the formula's own text are escaped alike on the way out.
     for element in tree.iter():
         element.text = unescape(element.text) if element.text else None
         element.tail = None

@@ -1,8 +1,9 @@
 """A reply rendered while it is written, with work that stays in proportion to its length.
 
-Blocks that further text cannot change are rendered once and frozen. Only the tail after them is rendered again, and
-an open code fence at its end grows by appended text. One thread at a time calls `update` and `finish`; `since` and
-`mark` may be called from another, and see the state before or after an update, never between.
+Blocks that further text cannot change are rendered once and frozen. Only the tail after them is rendered
+again, and an open code fence at its end grows by appended text. One thread at a time calls `update` and
+`finish`; `since` and `mark` may be called from another, and see the state before or after an update, never
+between.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from markdown_it.token import Token
 from web.markdown import parse_blocks, render, render_unfinished
 from web.open_fence import NEWLINE, OpenFence, open_fence
 
-# A tail longer than this is rendered again only when it has grown by a share of what it exceeds it by, so that one
+# A tail longer than this is rendered again only when it has grown by a share of the excess, so that one
 # endless list or paragraph costs linear work too.
 _LONG_TAIL_CHARS = 4_096
 _GROWTH = 64
@@ -33,8 +34,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What brings a watcher to `mark`: `blocks` go in before the tail, then `tail` replaces the whole tail, or
-    `code` (text, not HTML) is appended to the last `code` element in it."""
+    """What brings a watcher to `mark`.
+
+    `blocks` go in before the tail; then `tail` replaces the whole tail, or `code` (text, not HTML) is appended
+    to the last `code` element in it.
+    """
 
     blocks: tuple[str, ...]
     tail: str | None
@@ -47,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """One consistent view. The tail is `head`, `code` escaped, `foot`; without open code it is `head` alone."""
+    """One consistent view. The tail is `head`, escaped `code` and `foot`; without open code `head` alone."""
 
     blocks: int = 0
     version: int = 0
@@ -128,7 +132,7 @@ class StreamingMarkdown:
             self._show(render_unfinished(self._slice(self._start, len(self._text))), len(self._blocks))
 
     def _open(self, fence: Token, position: int) -> bool:
-        """Show the tail up to the fence's first line, and its code from `position` on as text; False if it ends."""
+        """Show the tail to the fence's first line and the code from `position` on; False if it ends."""
         reader = OpenFence(fence, position)
         code = reader.read(self._text)
         if reader.closed:
