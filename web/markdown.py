@@ -1,8 +1,8 @@
 """Markdown, as models write it, to safe HTML. Any thread.
 
 markdown-it parses (raw HTML off), Pygments and latex2mathml render code and mathematics, and nh3 passes the
-final string through an allowlist. Link reference definitions are off: what a block looks like depends on
-that block alone, and a link's target stands beside its text. Images are never loaded.
+final string through an allowlist. Link reference definitions are off: what a block looks like depends on that
+block alone, and a link's target stands beside its text. Images are never loaded.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock, fence, paragraph
 from markdown_it.rules_inline import StateInline, image
 from markdown_it.rules_inline.state_inline import Delimiter
@@ -28,10 +29,10 @@ _WIDE = re.compile("[ᄀ-ᇿ⺀-〿぀-ヿ㄰-㆏㐀-䶿一-鿿ꥠ-꥿가-힣豈
 
 def add_rules(parser: MarkdownIt) -> None:
     """Put the rules of this module into `parser`."""
-    interrupts = {"alt": ["paragraph", "blockquote", "list"]}
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "blockquote", "list"]}
     parser.block.ruler.before("table", "shallow", _shallow)
     parser.block.ruler.before("fence", "math_block", math_block, interrupts)
-    parser.block.ruler.at("fence", marked_fence, {"alt": ["paragraph", "blockquote", "list"]})
+    parser.block.ruler.at("fence", marked_fence, interrupts)
     parser.inline.ruler.before("escape", "math_inline", math_inline)
     parser.inline.ruler.at("image", _shallow_image)
     parser.inline.ruler.at("emphasis", _emphasis)
@@ -42,9 +43,7 @@ def _shallow(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def marked_fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A fenced code block; `token.meta` tells whether it is still open, and the indents that its lines
-    lose.
-    """
+    """A fenced code block; `token.meta` tells whether it is still open, and its lines' indents."""
     if not fence(state, start, end, silent):
         return False
     if not silent:
@@ -56,8 +55,9 @@ def marked_fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Display mathematics that begins a line: `$$…$$`, `\\[…\\]`, `\\begin{align}…`; it ends before a blank
-    line.
+    """Display mathematics that begins a line: `$$…$$`, `\\[…\\]`, `\\begin{align}…`.
+
+    It ends with its closing mark or before a blank line, and is a paragraph then.
     """
     if state.is_code_block(start):
         return False
@@ -74,27 +74,22 @@ def math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         closed = _line(state, line).endswith(closer)
         line += 1
     state.line = line
-    _push_block(
-        state, "\n".join(_line(state, each) for each in range(start, line)), (start, line), marks, closed
-    )
+    source = "\n".join(_line(state, each) for each in range(start, line))
+    if closed:
+        token = state.push("math_block", "math", 0)
+        token.map = [start, line]
+        token.content = source
+        token.info = source if opener.startswith(r"\begin") else source[len(opener) : -len(closer)]
+    else:
+        _push_paragraph(state, source, [start, line])
     return True
 
 
-def _push_block(
-    state: StateBlock, source: str, lines: tuple[int, int], marks: tuple[str, str], closed: bool
-) -> None:
-    opening = state.push(
-        "math_block" if closed else "paragraph_open", "math" if closed else "p", 0 if closed else 1
-    )
-    opening.map = list(lines)
-    if closed:
-        bare = marks[0].startswith(r"\begin")
-        opening.content = source
-        opening.info = source if bare else source[len(marks[0]) : -len(marks[1])]
-        return
+def _push_paragraph(state: StateBlock, source: str, lines: list[int]) -> None:
+    state.push("paragraph_open", "p", 1).map = lines
     inline = state.push("inline", "", 0)
     inline.content = source
-    inline.map = list(lines)
+    inline.map = lines
     inline.children = []
     state.push("paragraph_close", "p", -1)
 
@@ -116,11 +111,10 @@ def _marks(line: str) -> tuple[str, str] | None:
 
 def math_inline(state: StateInline, silent: bool) -> bool:
     """Mathematics within a line. A dollar sign must hug its formula, so that “$5 and $6” stays money."""
-    for opener, closer, display in _INLINE:
-        if state.src.startswith(opener, state.pos):
-            break
-    else:
+    marks = next((marks for marks in _INLINE if state.src.startswith(marks[0], state.pos)), None)
+    if marks is None:
         return False
+    opener, closer, display = marks
     start = state.pos + len(opener)
     end = _closing(state.src, closer, start, min(state.posMax, start + MAX_LATEX_CHARS))
     latex = state.src[start:end]
@@ -169,9 +163,7 @@ def _shallow_image(state: StateInline, silent: bool) -> bool:
 
 
 def _emphasis(state: StateInline, silent: bool) -> bool:
-    """Emphasis as in CommonMark, and `**“인용”**은` too: scripts without spaces count as punctuation around
-    it.
-    """
+    """Emphasis as in CommonMark, and `**“인용”**은` too: wide letters count as punctuation beside it."""
     start = state.pos
     marker = state.src[start]
     if silent or marker not in "_*":

@@ -14,12 +14,15 @@ from web.highlighting import LANGUAGES
 
 SCHEMES = frozenset({"http", "https", "mailto"})
 
-HTML_TAGS = frozenset(
-    ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "blockquote", "ul", "ol", "li", "pre", "code", "span", "div", "a", "input", "table", "thead", "tbody", "tr", "th", "td"]
-)
-MATH_TAGS = frozenset(
-    ["math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msub", "msup", "msubsup", "mfrac", "msqrt", "mroot", "mover", "munder", "munderover", "mmultiscripts", "mprescripts", "none", "mtable", "mtr", "mtd", "mstyle", "mpadded", "menclose"]
-)
+_HTML = """
+p br hr h1 h2 h3 h4 h5 h6 strong em s blockquote ul ol li pre code span div a input
+table thead tbody tr th td
+"""
+_MATHML = """
+math mrow mi mn mo mtext mspace msub msup msubsup mfrac msqrt mroot mover munder munderover
+mmultiscripts mprescripts none mtable mtr mtd mstyle mpadded menclose
+"""
+TAGS = frozenset((_HTML + _MATHML).split())
 
 ATTRIBUTES: dict[str, set[str]] = {
     "a": {"href", "title"},
@@ -73,7 +76,7 @@ def sanitize(html: str) -> str:
 @cache
 def _cleaner() -> nh3.Cleaner:
     return nh3.Cleaner(
-        tags=HTML_TAGS | MATH_TAGS,
+        tags=TAGS,
         attributes=ATTRIBUTES,
         allowed_classes=CLASSES,
         tag_attribute_values={"mspace": {"width": SPACES}},

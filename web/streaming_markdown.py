@@ -17,8 +17,8 @@ from markdown_it.token import Token
 from web.markdown import parse_blocks, render, render_unfinished
 from web.open_fence import NEWLINE, OpenFence, open_fence
 
-# A tail longer than this is rendered again only when it has grown by a share of what it exceeds it by, so
-# that one endless list or paragraph costs linear work too.
+# A tail longer than this is rendered again only when it has grown by a share of the excess, so that one
+# endless list or paragraph costs linear work too.
 _LONG_TAIL_CHARS = 4_096
 _GROWTH = 64
 
@@ -34,8 +34,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What brings a watcher to `mark`: `blocks` go in before the tail, then `tail` replaces the whole tail,
-    or `code` (text, not HTML) is appended to the last `code` element in it."""
+    """What brings a watcher to `mark`.
+
+    `blocks` go in before the tail; then `tail` replaces the whole tail, or `code` (text, not HTML) is appended
+    to the last `code` element in it.
+    """
 
     blocks: tuple[str, ...]
     tail: str | None
@@ -48,9 +51,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """One consistent view. The tail is `head`, `code` escaped, `foot`; without open code it is `head`
-    alone.
-    """
+    """One consistent view. The tail is `head`, escaped `code` and `foot`; without open code `head` alone."""
 
     blocks: int = 0
     version: int = 0
@@ -131,9 +132,7 @@ class StreamingMarkdown:
             self._show(render_unfinished(self._slice(self._start, len(self._text))), len(self._blocks))
 
     def _open(self, fence: Token, position: int) -> bool:
-        """Show the tail up to the fence's first line, and its code from `position` on as text; False if it
-        ends.
-        """
+        """Show the tail to the fence's first line and the code from `position` on; False if it ends."""
         reader = OpenFence(fence, position)
         code = reader.read(self._text)
         if reader.closed:
