@@ -12,6 +12,10 @@ Json: TypeAlias = Mapping[str, Any]
 Role: TypeAlias = Literal["user", "assistant"]
 
 
+NEW_MESSAGE = "new"
+"""Stands for the id of a message that is about to be stored."""
+
+
 class Status(StrEnum):
     """Where a reply stands. User messages are `done` from the start."""
 
@@ -72,7 +76,8 @@ class NewTurn:
     """A user's message and the reply that is to follow it, committed together.
 
     `conversation_id` None begins a conversation with `title` and `system_prompt`. `parent_id` is the message
-    it answers; None for the first. `cut_id` becomes the conversation's cut.
+    it answers; None for the first. `cut_id` becomes the conversation's cut; `NEW_MESSAGE` makes that this
+    turn's own message.
     """
 
     client_id: str

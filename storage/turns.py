@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from storage.errors import Conflict
 from storage.lookup import find_conversation, find_message
-from storage.records import NewTurn, StartedTurn, Status
+from storage.records import NEW_MESSAGE, NewTurn, StartedTurn, Status
 from storage.tables import TITLE_LENGTH, Conversation, Message
 
 
@@ -26,7 +26,7 @@ def start_turn(session: Session, turn: NewTurn, now: datetime) -> StartedTurn:
         session.add(row)
         session.flush()
     conversation.head_id = reply.id
-    conversation.cut_id = turn.cut_id
+    conversation.cut_id = user.id if turn.cut_id == NEW_MESSAGE else turn.cut_id
     conversation.updated_at = now
     return StartedTurn(conversation.record(), user.record(), reply.record(), repeated=False)
 

@@ -1,8 +1,8 @@
 """Who may speak to this server: the first check on every request, before any route is looked at.
 
-A page on another site can make a browser send requests here (DNS rebinding, cross-site WebSockets, forms). So the
-Host header must name one of this server's own addresses, and whatever changes state, sockets included, must come
-from a page of that same address.
+A page on another site can make a browser send requests here (DNS rebinding, cross-site WebSockets, forms).
+So the Host header must name one of this server's own addresses, and whatever changes state, sockets included,
+must come from a page of that same address.
 """
 
 from __future__ import annotations

@@ -1,24 +1,29 @@
-"""The server as one object: the only place that builds the engine, the database and what stands between them."""
+"""The server as one object: the only place that builds the engine, and joins it to the database and people."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TypedDict
 
+from inference.models.locate import prepare
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from inference.backends import load_backend
+from inference.config import EngineConfig
 from inference.engine import Engine, LoadBackend, Prepare
-from inference.models.locate import prepare
+from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelStatus
 from storage.conversations import Conversations
 from storage.database import Database
@@ -61,8 +66,88 @@ def build_engine(
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
 ) -> Engine:
-    """The engine that the settings describe; the last two arguments exist for doubles."""
+    """The engine that the settings describe; the last two arguments are for doubles."""
+    return Engine(settings.engine, prepare_model or _prepare_configured, backend, on_status)
 
-    def prepare_configured(config, progress, cancelled): ...
 
-    return Engine(settings.engine, prepare_model or prepare_configured, backend, on_status)
+def build_app(
+    settings: Settings,
+    database: Database,
+    *,
+    hosts: Iterable[str],
+    on_status: Callable[[ModelStatus], None] = lambda status: None,
+    prepare_model: Prepare | None = None,
+    backend: LoadBackend = load_backend,
+) -> Starlette:
+    """The server for people on `hosts` (values of the Host header). Its lifespan closes the database.
+
+    `on_status` is told of the model's progress, on the worker thread, beside the pages.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[State]:
+        loop = asyncio.get_running_loop()
+
+        def announce(status: ModelStatus) -> None:
+            on_status(status)
+            with contextlib.suppress(RuntimeError):  # the loop may have closed by now
+                loop.call_soon_threadsafe(services.announce_status)
+
+        engine = build_engine(settings, announce, prepare_model=prepare_model, backend=backend)
+        services = _build_services(engine, Conversations(database))
+        await _note_leftovers(services)
+        engine.start(START_DELAY_S)
+        try:
+            yield {"services": services}
+        finally:
+            await _shut_down(services, database)
+
+    return Starlette(
+        routes=[
+            Route("/", pages.new_chat),
+            Route("/c/{id}", pages.conversation),
+            Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
+            Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+            Route("/health", pages.health),
+            WebSocketRoute("/ws", chat),
+            Mount("/static", Assets(directory=STATIC)),
+        ],
+        middleware=[Middleware(AccessGuard, hosts=frozenset(hosts))],
+        exception_handlers={
+            404: pages.not_found,
+            NotFound: pages.not_found,
+            HTTPException: pages.refused,
+            StorageError: pages.storage_failed,
+        },
+        lifespan=lifespan,
+    )
+
+
+def _prepare_configured(
+    config: EngineConfig, progress: Progress, cancelled: threading.Event
+) -> PreparedModel:
+    return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
+
+
+def _build_services(engine: Engine, conversations: Conversations) -> Services:
+    async def conclude(reply_id: str) -> Finished:
+        return await services.finished_frame(reply_id)
+
+    generations = Generations(engine, conversations, conclude)
+    turns = Turns(engine, conversations, generations)
+    services = Services(engine, conversations, generations, turns, Hub(), Presenter())
+    return services
+
+
+async def _note_leftovers(services: Services) -> None:
+    """Replies that were being written when the last server ended are marked, and keep what they have."""
+    count = await run_in_threadpool(services.conversations.interrupt_leftovers)
+    if count:
+        logger.warning("%d replies were cut short by the last end of the server", count)
+
+
+async def _shut_down(services: Services, database: Database) -> None:
+    """Replies end first, then the worker; the database goes last, so that all of them are stored."""
+    await services.generations.close()
+    await run_in_threadpool(services.engine.stop)
+    await run_in_threadpool(database.close)

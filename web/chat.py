@@ -1,4 +1,4 @@
-"""The WebSocket: commands in, frames out. One task reads, one writes; neither waits for the other. Event loop."""
+"""The WebSocket: commands in, frames out. One task reads, one writes, neither waits for the other."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
         watcher.post(error_frame(error, ref))
     except Exception:
         logger.exception("command %s failed", ref)
-        watcher.post(Error("internal", "The server failed while it did that. Nothing was lost; try again.", ref))
+        watcher.post(
+            Error("internal", "The server failed while it did that. Nothing was lost; try again.", ref)
+        )
 
 
 async def _send(command: Send, watcher: Watcher, services: Services) -> None:

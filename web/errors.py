@@ -7,6 +7,10 @@ from storage.errors import Conflict, NotFound, StorageError
 from web.protocol import BadFrame, Error, ErrorCode
 
 
+class StartFailed(Exception):
+    """The server cannot start; the message says why."""
+
+
 class Refused(Exception):
     """A command that cannot be carried out now; nothing of it was done."""
 

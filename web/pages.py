@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from starlette.concurrency import run_in_threadpool
 from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response

@@ -73,7 +73,13 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
     if running is not None and running.reply_id == record.id:
         waiting = waiting_line(running.progress)
         return MessageView(
-            record.id, "assistant", "running", Markup(running.body), Markup(running.tail), running.seq, waiting=waiting
+            record.id,
+            "assistant",
+            "running",
+            Markup(running.body),
+            Markup(running.tail),
+            running.seq,
+            waiting=waiting,
         )
     return MessageView(
         record.id,

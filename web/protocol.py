@@ -21,7 +21,15 @@ Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_FRAME_BYTES)]
 Seq: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 
 ErrorCode: TypeAlias = Literal[
-    "bad_frame", "too_long", "not_found", "conflict", "busy", "storage", "model_loading", "model_failed", "bad_params"
+    "bad_frame",
+    "too_long",
+    "not_found",
+    "conflict",
+    "busy",
+    "storage",
+    "model_loading",
+    "model_failed",
+    "bad_params",
 ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 
 from inference.engine import Engine
-from inference.types import ModelPhase, ModelStatus
+from inference.types import ModelPhase
 from storage.conversations import Conversations
 from storage.records import ConversationRecord
 from web import protocol
@@ -56,7 +56,7 @@ class Services:
             can_send=tokenizing is not None and status.phase is not ModelPhase.FAILED,
         )
 
-    def announce_status(self, status: ModelStatus) -> None:
+    def announce_status(self) -> None:
         """Tell every page that the model's state changed."""
         self.hub.broadcast(self.status_frame())
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from inference.context import ContextFit, fit, measure, reserve_for
+from inference.context import QUESTION_KEY, ContextFit, fit, measure, reserve_for
 from inference.engine import Engine, Tokenizing
 from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
 from storage.conversations import Conversations
-from storage.records import ConversationRecord, MessageRecord, NewTurn, StartedTurn
+from storage.records import NEW_MESSAGE, ConversationRecord, MessageRecord, NewTurn, StartedTurn
 from web.errors import Refused
 from web.generation import Generation
 from web.generations import Generations
@@ -53,8 +53,8 @@ class Turns:
     async def send(self, command: Send) -> Begun:
         """Store the message and start its reply.
 
-        Raises `Refused` with nothing stored, `PromptTooLong`, `TemplateFailed`, `NotFound`, `Conflict` or
-        `StorageError`. A repeated command gives what it gave before.
+        Whatever it raises (`KNOWN_ERRORS` of `web.errors`), nothing was stored. A repeated command gives what
+        it gave before.
         """
         tokenizing = self._tokenizing()
         branch = await self._branch(command.conversation_id, command.parent_id)
@@ -67,7 +67,7 @@ class Turns:
             text=command.text,
             title=title_of(command.text),
             system_prompt=branch.system_prompt,
-            cut_id=fitted.cut_key,
+            cut_id=NEW_MESSAGE if fitted.cut_key == QUESTION_KEY else fitted.cut_key,
             model=tokenizing.model.name,
             params=as_json(params),
         )
@@ -100,7 +100,7 @@ class Turns:
         return self._engine.tokenizing
 
     async def _branch(self, conversation_id: str | None, parent_id: str | None) -> Branch:
-        """The branch that a new message would join. Raises `NotFound`, and `Refused` while its end is written."""
+        """The branch that a new message would join. `Refused` while the end of it is being written."""
         if parent_id is not None and self._generations.get(parent_id) is not None:
             raise Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
         if conversation_id is None:

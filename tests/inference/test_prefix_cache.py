@@ -1,0 +1,138 @@
+"""The prefix cache against a plain model of it: a set of token tuples that were inserted."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from inference.prefix_cache import PrefixCache, common_prefix
+from tests.inference.doubles import TokenBlock
+
+TOKENS = st.lists(st.integers(0, 2), max_size=14).map(tuple)
+BIG = 10**9
+
+
+def copier(tokens: tuple[int, ...]):
+    return lambda start, stop: TokenBlock(tokens[start:stop])
+
+
+def matched(cache: PrefixCache, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(t for reuse in cache.match(tokens) for t in reuse.block.tokens[: reuse.length])
+
+
+def test_any_request_reuses_the_longest_prefix_that_an_earlier_one_computed() -> None:
+    cache = PrefixCache(BIG, block_tokens=4)
+    cache.insert((1, 2, 3, 4, 5, 6), copier((1, 2, 3, 4, 5, 6)))
+    assert matched(cache, (1, 2, 3, 4, 5, 9)) == (1, 2, 3, 4, 5)
+    assert matched(cache, (1, 2, 9)) == (1, 2)
+    assert matched(cache, (7,)) == ()
+
+
+def test_a_shared_beginning_is_copied_once() -> None:
+    cache = PrefixCache(BIG, block_tokens=4)
+    cache.insert((1, 2, 3, 4, 5), copier((1, 2, 3, 4, 5)))
+    copied: list[tuple[int, int]] = []
+
+    def copy(start: int, stop: int) -> TokenBlock:
+        copied.append((start, stop))
+        return TokenBlock((1, 2, 3, 4, 6)[start:stop])
+
+    cache.insert((1, 2, 3, 4, 6), copy)
+    assert copied == [(4, 5)]
+
+
+def test_the_least_recently_used_leaf_goes_first() -> None:
+    cache = PrefixCache(900, block_tokens=4)  # a token of the double is 100 bytes
+    for tokens in ((1, 1, 1, 1), (2, 2, 2, 2)):
+        cache.insert(tokens, copier(tokens))
+    cache.match((1, 1, 1, 1))
+    cache.insert((3, 3, 3, 3), copier((3, 3, 3, 3)))
+    assert cache.peek((1, 1, 1, 1)) == 4
+    assert cache.peek((2, 2, 2, 2)) == 0
+
+
+def test_pinned_tokens_go_last() -> None:
+    cache = PrefixCache(900, block_tokens=4)
+    cache.insert((1, 1, 1, 1), copier((1, 1, 1, 1)), pinned=True)
+    for number in range(2, 9):
+        cache.insert((number,) * 4, copier((number,) * 4))
+    assert cache.peek((1, 1, 1, 1)) == 4
+
+
+def test_a_continued_pinned_block_stays_pinned() -> None:
+    cache = PrefixCache(900, block_tokens=4)
+    cache.insert((1, 1), copier((1, 1)), pinned=True)
+    cache.insert((1, 1, 1, 1), copier((1, 1, 1, 1)))
+    for number in range(2, 9):
+        cache.insert((number,) * 4, copier((number,) * 4))
+    assert cache.peek((1, 1)) == 2
+
+
+def test_peeking_renews_nothing() -> None:
+    cache = PrefixCache(900, block_tokens=4)
+    for tokens in ((1, 1, 1, 1), (2, 2, 2, 2)):
+        cache.insert(tokens, copier(tokens))
+    cache.peek((1, 1, 1, 1))
+    cache.insert((3, 3, 3, 3), copier((3, 3, 3, 3)))
+    assert cache.peek((1, 1, 1, 1)) == 0
+
+
+def test_a_path_longer_than_the_bound_leaves_nothing_dangling() -> None:
+    cache = PrefixCache(500, block_tokens=4)
+    tokens = tuple(range(40))
+    cache.insert(tokens, copier(tokens))
+    assert cache.nbytes <= 500
+    assert matched(cache, tokens) == tokens[: cache.peek(tokens)]
+
+
+class Unbounded(RuleBasedStateMachine):
+    """Without a bound: exactly the longest prefix of anything inserted is found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = PrefixCache(BIG, block_tokens=3)
+        self.inserted: set[tuple[int, ...]] = set()
+
+    @rule(tokens=TOKENS)
+    def insert(self, tokens: tuple[int, ...]) -> None:
+        self.cache.insert(tokens, copier(tokens))
+        self.inserted.add(tokens)
+
+    @rule(tokens=TOKENS)
+    def match(self, tokens: tuple[int, ...]) -> None:
+        longest = max((common_prefix(tokens, other) for other in self.inserted), default=0)
+        assert matched(self.cache, tokens) == tokens[:longest]
+
+
+class Bounded(RuleBasedStateMachine):
+    """With a bound: never over it, never wrong tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = PrefixCache(1_500, block_tokens=3)
+
+    @rule(tokens=TOKENS, pinned=st.booleans())
+    def insert(self, tokens: tuple[int, ...], pinned: bool) -> None:
+        self.cache.insert(tokens, copier(tokens), pinned=pinned)
+
+    @rule(tokens=TOKENS)
+    def match(self, tokens: tuple[int, ...]) -> None:
+        found = matched(self.cache, tokens)
+        assert found == tokens[: len(found)]
+
+    @rule()
+    def clear(self) -> None:
+        self.cache.clear()
+        assert len(self.cache) == 0
+
+    @invariant()
+    def the_bytes_are_within_the_bound_and_counted_right(self) -> None:
+        assert self.cache.nbytes <= 1_500
+        assert self.cache.nbytes == sum(node.block.nbytes for node in self.cache._nodes())
+
+
+TestUnbounded = Unbounded.TestCase
+TestUnbounded.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBounded = Bounded.TestCase
+TestBounded.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -1,0 +1,134 @@
+"""`ondol ask`: one question, one reply, in the terminal, through the same engine as the page."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import msgspec
+from inference.models.locate import check
+
+from inference.context import ContextFit, fit, reserve_for
+from inference.engine import Engine, Tokenizing
+from inference.errors import InferenceError, ModelUnavailable
+from inference.stream import EventStream
+from inference.types import (
+    MAX_SEED,
+    Delta,
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    ModelPhase,
+    ModelStatus,
+    SamplingParams,
+)
+from web.app import build_engine
+from web.settings import Settings
+from web.terminal import StatusPrinter
+
+
+def run_ask(settings: Settings, question: str, wishes: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print the reply as it is written, or one JSON object. Raises `InferenceError`.
+
+    wishes: sampling params that replace the model's defaults.
+    """
+    SamplingParams(**wishes)  # out of range is told before a model is loaded
+    check(settings.model)
+    asyncio.run(_ask(settings, question, wishes, as_json))
+
+
+async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_json: bool) -> None:
+    loop, settled = asyncio.get_running_loop(), asyncio.Event()
+    printer = StatusPrinter()
+
+    def on_status(status: ModelStatus) -> None:
+        if not (as_json and status.phase is ModelPhase.READY):
+            printer(status)
+        if status.phase in (ModelPhase.READY, ModelPhase.FAILED):
+            loop.call_soon_threadsafe(settled.set)
+
+    engine = build_engine(settings, on_status)
+    engine.start()
+    try:
+        await settled.wait()
+        if engine.tokenizing is None or engine.status.phase is ModelPhase.FAILED:
+            raise ModelUnavailable(engine.status.message)
+        params = _params(engine.tokenizing, wishes)
+        fitted = fit(
+            engine.tokenizing.tokenizer,
+            settings.system_prompt,
+            (),
+            question,
+            window=engine.tokenizing.model.context_window,
+            max_tokens=params.max_tokens,
+        )
+        text, finished = await _generate(engine, fitted, params, show=not as_json)
+        if as_json:
+            print(_as_json(engine, text, finished, fitted, params))
+        if finished.reason is FinishReason.ERROR:
+            raise InferenceError(finished.error or "The computation failed.")
+    finally:
+        printer.close()
+        await asyncio.to_thread(engine.stop)
+
+
+def _params(tokenizing: Tokenizing, wishes: Mapping[str, Any]) -> SamplingParams:
+    wished = replace(tokenizing.model.defaults, **wishes)
+    seed = wished.seed if wished.seed is not None else secrets.randbelow(MAX_SEED)
+    limit = reserve_for(tokenizing.model.context_window, wished.max_tokens)
+    return replace(wished, seed=seed, max_tokens=limit)
+
+
+async def _generate(
+    engine: Engine, fitted: ContextFit, params: SamplingParams, *, show: bool
+) -> tuple[str, Finished]:
+    stream = EventStream(asyncio.get_running_loop())
+    engine.submit(GenerationRequest(uuid.uuid4().hex, fitted.prompt_ids, params), stream.put)
+    text = ""
+    async for event in stream:
+        if isinstance(event, Delta):
+            text += event.text
+            if show:
+                print(event.text, end="", flush=True)
+        elif isinstance(event, Finished):
+            if show:
+                print(flush=True)
+                print(_in_words(event), file=sys.stderr)
+            return text, event
+    raise RuntimeError("the engine's events ended without a last one")
+
+
+def _in_words(finished: Finished) -> str:
+    usage, timings = finished.usage, finished.timings
+    rate = f" · {timings.decode_tok_s:.1f} tok/s" if timings.decode_tok_s else ""
+    first = f" · first after {timings.ttft_s:.2f} s" if timings.ttft_s is not None else ""
+    reused = f" · reused {usage.cached_tokens:,} of {usage.prompt_tokens:,}"
+    return f"{usage.completion_tokens:,} tokens{first}{rate}{reused}"
+
+
+def _as_json(
+    engine: Engine, text: str, finished: Finished, fitted: ContextFit, params: SamplingParams
+) -> str:
+    description = engine.description
+    context = {
+        name: getattr(fitted, name)
+        for name in ("window", "system", "pinned", "history", "question", "reserve")
+    }
+    report = {
+        "reply": text,
+        "finish_reason": finished.reason,
+        "usage": asdict(finished.usage),
+        "timings": asdict(finished.timings),
+        "context": context,
+        "params": asdict(params),
+        "model": description.name if description else engine.config.model,
+        "quantization": description.quantization if description else None,
+        "backend": description.backend if description else None,
+        "compute_dtype": description.compute_dtype if description else None,
+    }
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

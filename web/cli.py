@@ -1,0 +1,139 @@
+"""The command line. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
+from inference.errors import InferenceError
+from storage.errors import StorageError
+from web.errors import StartFailed
+from web.settings import DEFAULT_MODEL, DEFAULT_PORT, Settings, default_data_dir, default_models_dir
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="One warm language model at home, and a chat page that every device in the house opens.",
+)
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        envvar="ONDOL_MODEL",
+        help="A catalogue name, a folder of safetensors, a .gguf file, or owner/name on the Hub.",
+    ),
+]
+SystemPrompt = Annotated[
+    str,
+    typer.Option(
+        "--system-prompt",
+        envvar="ONDOL_SYSTEM_PROMPT",
+        show_default=False,
+        help="What the model reads before every conversation.",
+    ),
+]
+Dtype = Annotated[
+    ComputeDtype,
+    typer.Option(
+        "--compute-dtype",
+        envvar="ONDOL_COMPUTE_DTYPE",
+        help="What the 4-bit weights are computed in; auto takes bfloat16 where the hardware has it.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", envvar="ONDOL_DATA_DIR", help="Where conversations are kept."),
+]
+ModelsDir = Annotated[
+    Path | None,
+    typer.Option("--models-dir", envvar="ONDOL_MODELS_DIR", help="Where model files are kept."),
+]
+Port = Annotated[
+    int,
+    typer.Option("--port", envvar="ONDOL_PORT", min=0, max=65_535, help="0 takes any free port."),
+]
+
+
+@app.command()
+def serve(
+    model: Model = DEFAULT_MODEL,
+    system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
+    port: Port = DEFAULT_PORT,
+    compute_dtype: Dtype = "auto",
+    data_dir: DataDir = None,
+    models_dir: ModelsDir = None,
+) -> None:
+    """Start the chat page on this machine. (What `ondol` does without a command.)"""
+    settings = Settings(
+        model=model,
+        system_prompt=system_prompt,
+        port=port,
+        compute_dtype=compute_dtype,
+        data_dir=data_dir or default_data_dir(),
+        models_dir=models_dir or default_models_dir(),
+    )
+    from web.server import run_server
+
+    with _one_sentence():
+        run_server(settings)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="What to ask.")],
+    model: Model = DEFAULT_MODEL,
+    system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
+    top_p: Annotated[float | None, typer.Option()] = None,
+    top_k: Annotated[int | None, typer.Option()] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same reply.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="The most tokens of the reply.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
+    compute_dtype: Dtype = "auto",
+    models_dir: ModelsDir = None,
+) -> None:
+    """Answer one question in the terminal. Nothing is stored."""
+    settings = Settings(
+        model=model,
+        system_prompt=system_prompt,
+        compute_dtype=compute_dtype,
+        models_dir=models_dir or default_models_dir(),
+    )
+    wishes = {
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+        "seed": seed,
+        "max_tokens": max_tokens,
+        "stop": tuple(stop) if stop else None,
+    }
+    from web.ask import run_ask
+
+    with _one_sentence():
+        run_ask(settings, question, {k: v for k, v in wishes.items() if v is not None}, as_json=as_json)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What goes wrong on purpose is told in one sentence, with exit code 1."""
+    try:
+        yield
+    except (InferenceError, StorageError, StartFailed) as error:
+        typer.echo(f"ondol: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def main() -> None:
+    """The `ondol` command; without a command of its own it serves."""
+    arguments = sys.argv[1:]
+    if not arguments or (arguments[0].startswith("-") and arguments[0] != "--help"):
+        arguments = ["serve", *arguments]
+    app(arguments)
