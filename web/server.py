@@ -7,6 +7,7 @@ import logging
 import socket
 
 import uvicorn
+from starlette.applications import Starlette
 from inference.models.locate import check
 
 from storage.database import Database
@@ -24,30 +25,34 @@ def run_server(settings: Settings) -> None:
     """Serve until a signal ends it. Raises `StartFailed`, `StorageError` or `ModelError`, nothing changed."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     check(settings.model)
-    listener = _listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port)
     port = listener.getsockname()[1]
     with listener:
         database = Database.open(settings.data_dir)
         printer = StatusPrinter()
         app = build_app(settings, database, hosts=loopback_hosts(port), on_status=printer)
-        config = uvicorn.Config(
-            app,
-            ws="websockets-sansio",
-            ws_max_size=MAX_FRAME_BYTES,
-            ws_per_message_deflate=False,
-            ws_ping_timeout=60,
-            proxy_headers=False,
-            server_header=False,
-            access_log=False,
-            log_level="warning",
-            timeout_graceful_shutdown=GRACE_S,
-        )
         print(f"Ondol is at http://{settings.host}:{port}  (Ctrl+C ends it)", flush=True)
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
         printer.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def uvicorn_config(app: Starlette) -> uvicorn.Config:
+    """How uvicorn runs the app. Pongs may be late: importing torch holds the interpreter for a while."""
+    return uvicorn.Config(
+        app,
+        ws="websockets-sansio",
+        ws_max_size=MAX_FRAME_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_timeout=60,
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE_S,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
     """A bound socket, before anything else is begun: a port in use must cost nothing."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

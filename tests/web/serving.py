@@ -1,0 +1,145 @@
+"""A real server on a real socket, in this process, with a scripted backend in place of a model."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+from websockets.sync.client import ClientConnection, connect
+
+from inference.models.prepared import PreparedModel
+from storage.database import Database
+from tests.inference.doubles import ScriptedBackend, prepare_double, scripted_loader
+from web.access import loopback_hosts
+from web.app import build_app
+from web.server import listen, uvicorn_config
+from web.settings import Settings
+
+WAIT_S = 20
+
+
+class Served:
+    """One run of the server. `pace` makes the double wait for a permit at every step."""
+
+    def __init__(
+        self,
+        folder: Path,
+        reply: Callable[[str], str],
+        *,
+        window: int = 512,
+        pace: threading.Semaphore | None = None,
+        prepare: Callable[..., PreparedModel] | None = None,
+        system_prompt: str = "Be brief.",
+    ) -> None:
+        self.backends: list[ScriptedBackend] = []
+        self._pace = pace
+        settings = Settings(
+            model="double", data_dir=folder / "data", models_dir=folder / "models", system_prompt=system_prompt
+        )
+        self.database = Database.open(settings.data_dir)
+        listener = listen("127.0.0.1", 0)
+        self.port: int = listener.getsockname()[1]
+        app = build_app(
+            settings,
+            self.database,
+            hosts=loopback_hosts(self.port),
+            prepare_model=prepare or (lambda *_: prepare_double(folder / "model", window=window)),
+            backend=scripted_loader(reply, self.backends, pace),
+        )
+        self._server = uvicorn.Server(uvicorn_config(app))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]})
+        self._thread.start()
+        self._clients: list[Client] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str, **headers: str) -> httpx2.Response:
+        return httpx2.get(self.url + path, headers=headers)
+
+    def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
+        return httpx2.post(self.url + path, json=body, headers={"Origin": self.url, **headers})
+
+    def client(self) -> Client:
+        client = Client(connect(f"ws://127.0.0.1:{self.port}/ws", origin=self.url, max_size=2**24))
+        self._clients.append(client)
+        return client
+
+    def ready_client(self) -> Client:
+        """A client of a server whose model is ready."""
+        client = self.client()
+        client.wait_for("status", phase="ready")
+        return client
+
+    def close(self) -> None:
+        if self._pace is not None:
+            self._pace.release(1_000_000)
+        for client in self._clients:
+            client.close()
+        self._server.should_exit = True
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive()
+
+
+class Client:
+    """One socket, in the words of the protocol."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.frames: list[dict[str, Any]] = []
+        self._ids = iter(range(1_000_000))
+        self._name = f"{id(self):x}"
+
+    def send(self, kind: str, **fields: Any) -> str:
+        """Send a command; its id."""
+        fields.setdefault("id", f"{self._name}-{next(self._ids)}")
+        self.connection.send(json.dumps({"type": kind, **fields}))
+        return str(fields["id"])
+
+    def receive(self) -> dict[str, Any]:
+        frame: dict[str, Any] = json.loads(self.connection.recv(timeout=WAIT_S))
+        self.frames.append(frame)
+        return frame
+
+    def wait_for(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """The next frame of that kind whose fields have these values."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            frame = self.receive()
+            if frame["type"] == kind and all(frame.get(k) == v for k, v in fields.items()):
+                return frame
+        raise AssertionError(f"no {kind} frame with {fields}; got {self.frames[-5:]}")
+
+    def say(self, text: str, **fields: Any) -> dict[str, Any]:
+        """Send a message; its `accepted`."""
+        ref = self.send("send", text=text, **fields)
+        return self.wait_for("accepted", ref=ref)
+
+    def say_and_wait(self, text: str, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Send a message; its `accepted` and `finished`."""
+        accepted = self.say(text, **fields)
+        return accepted, self.wait_for("finished", message_id=accepted["reply_id"])
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def shown(frames: list[dict[str, Any]], reply_id: str) -> str:
+    """The reply's HTML as a page would have built it from these frames."""
+    blocks, tail = "", ""
+    for frame in frames:
+        if frame.get("message_id") != reply_id or frame["type"] != "delta":
+            continue
+        blocks += "".join(frame.get("blocks", ()))
+        tail = frame.get("tail", tail)
+        if "code" in frame:
+            head, closing, foot = tail.rpartition("</code>")
+            tail = head + frame["code"] + closing + foot
+    return blocks + tail

@@ -1,0 +1,73 @@
+"""Pages and the changes that need no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.web.serving import Served
+
+Serve = Callable[..., Served]
+
+
+def test_the_page_answers_while_the_model_is_loading(serve: Serve) -> None:
+    served = serve()
+    response = served.get("/")
+    assert response.status_code == 200
+    assert "<textarea" in response.text
+
+
+def test_a_conversation_is_named_after_its_first_message(serve: Serve) -> None:
+    served = serve()
+    client = served.ready_client()
+    client.say_and_wait("\n  Plan a trip to Gangneung for two days with children and a dog in the car, please")
+    assert "Plan a trip to Gangneung for two days with children and a…" in served.get("/").text
+
+
+def test_rename_and_delete(serve: Serve) -> None:
+    served = serve()
+    client = served.ready_client()
+    accepted, _ = client.say_and_wait("hello")
+    conversation = f"/api/conversations/{accepted['conversation_id']}"
+    assert served.post(f"{conversation}/rename", {"title": "새 이름"}).status_code == 204
+    assert "새 이름" in client.wait_for("conversations")["html"]
+    assert "새 이름" in served.get("/").text
+    assert served.post(f"{conversation}/delete", {}).status_code == 204
+    assert "새 이름" not in client.wait_for("conversations")["html"]
+    assert served.get(f"/c/{accepted['conversation_id']}").status_code == 404
+    assert served.post(f"{conversation}/rename", {"title": "x"}).status_code == 404
+
+
+def test_deleting_a_conversation_ends_its_reply(serve: Serve) -> None:
+    served = serve(lambda prompt: "abcdefghij" * 40)
+    client = served.ready_client()
+    accepted = client.say("go")
+    assert served.post(f"/api/conversations/{accepted['conversation_id']}/delete", {}).status_code == 204
+    client.wait_for("conversations")
+    assert served.get(f"/c/{accepted['conversation_id']}").status_code == 404
+
+
+def test_a_bad_title_changes_nothing(serve: Serve) -> None:
+    served = serve()
+    accepted, _ = served.ready_client().say_and_wait("hello")
+    path = f"/api/conversations/{accepted['conversation_id']}/rename"
+    for body in ({"title": ""}, {"title": "x" * 201}, {"title": 7}, {}, [], {"title": "a", "b": 1}):
+        response = served.post(path, body)
+        assert response.status_code == 400
+        assert "1 to 200 characters" in response.json()["error"]
+    assert served.post(path, {"title": "x" * 9_000}).status_code == 413
+
+
+def test_what_does_not_exist_is_said_on_a_page(serve: Serve) -> None:
+    served = serve()
+    for path in ("/c/nobody", "/nowhere", "/static/../pyproject.toml", "/static/nothing.js"):
+        response = served.get(path)
+        assert response.status_code == 404
+        assert "Traceback" not in response.text
+
+
+def test_static_files_may_be_kept_for_ever_and_pages_not_at_all(serve: Serve) -> None:
+    served = serve()
+    page = served.get("/")
+    assert page.headers["cache-control"] == "no-store"
+    asset = page.text.partition('src="/static/')[2].partition('"')[0]
+    assert "immutable" in served.get(f"/static/{asset}").headers["cache-control"]
