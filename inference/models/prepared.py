@@ -23,6 +23,8 @@ class PreparedModel:
     chat_template: Jinja source. bos_token, eos_token: texts that templates may use ("" when there is none).
     eos_token_ids: any of these ends a reply. defaults: sampling defaults of the model or the catalogue.
     keep_full_precision: names of linear layers that are not quantized, since it would cost too much quality.
+    work_folder: where derived files may be kept, for a folder that is not ours to write into or whose files
+        may change; its name changes with them. It may not exist yet. None: inside `folder`.
     """
 
     folder: Path
@@ -36,6 +38,7 @@ class PreparedModel:
     eos_token_ids: tuple[int, ...]
     defaults: SamplingParams = field(default_factory=SamplingParams)
     keep_full_precision: tuple[str, ...] = ()
+    work_folder: Path | None = None
 
     @property
     def tokenizer_file(self) -> Path:
@@ -45,4 +48,4 @@ class PreparedModel:
     @property
     def converted_folder(self) -> Path:
         """Where a backend may keep its converted weights, so that the next start is quick."""
-        return self.folder / "converted"
+        return (self.work_folder or self.folder) / "converted"
