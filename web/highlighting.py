@@ -20,7 +20,7 @@ MAX_SECONDS = 0.5
 
 _NAMES = """
 bash bat c c# c++ clojure cmake cpp csharp css dart diff docker dockerfile elixir go golang graphql groovy
-haskell hs html ini java javascript js json jsx julia kotlin latex lua makefile matlab nasm nginx nix perl php
+haskell hs html java javascript js json jsx julia kotlin latex lua makefile matlab nasm nginx nix perl php
 powershell protobuf ps1 py python r rb rs ruby rust scala scss sh shell sql swift tex toml ts tsx typescript
 xml yaml yml zig zsh
 """
