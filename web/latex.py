@@ -15,9 +15,10 @@ from latex2mathml.converter import Converter
 MAX_LATEX_CHARS = 2_000
 _MAX_BRACES = 40
 
-# Definitions can grow without bound; a link has no place in a formula.
+# Definitions can grow without bound; links, classes and styles have no place in a formula.
 _REFUSED = re.compile(
-    r"\\(?:(?:re|provide)?newcommand|def|gdef|edef|let|DeclareMath|(?:re)?newenvironment|href|unicode)"
+    r"\\(?:(?:re|provide)?newcommand|[gex]?def|let|DeclareMath[a-zA-Z]*|(?:re)?newenvironment"
+    r"|href|unicode|class|style|cssId)(?![a-zA-Z])"
 )
 
 

@@ -24,6 +24,9 @@ _ENVIRONMENT = re.compile(
     r"\\begin\{((?:equation|align|alignat|gather|multline|flalign|eqnarray|split|cases|[bBpvV]?matrix)\*?)\}"
 )
 _INLINE = (("$$", "$$", True), ("$", "$", False), (r"\(", r"\)", False), (r"\[", r"\]", True))
+_ASCII_WORD = re.compile("[A-Za-z0-9]")
+_PROSE = re.compile(r"\s[A-Za-z]{2}")
+_NOTATION = re.compile(r"[\\=^_]")
 _WIDE = re.compile("[ᄀ-ᇿ⺀-〿぀-ヿ㄰-㆏㐀-䶿一-鿿ꥠ-꥿가-힣豈-﫿＀-￯]")
 
 
@@ -142,12 +145,9 @@ def _closing(text: str, closer: str, start: int, limit: int) -> int:
 
 
 def _hugs(before: str, latex: str, after: str) -> bool:
-    outside = before + after
-    return not (latex[0].isspace() or latex[-1].isspace() or (outside.isascii() and _has_alnum(outside)))
-
-
-def _has_alnum(text: str) -> bool:
-    return any(character.isascii() and character.isalnum() for character in text)
+    if latex[0].isspace() or latex[-1].isspace() or _ASCII_WORD.search(before + after):
+        return False
+    return not (latex[0].isdigit() and _PROSE.search(latex) and not _NOTATION.search(latex))
 
 
 def _shallow_image(state: StateInline, silent: bool) -> bool:

@@ -20,7 +20,7 @@ from web.open_fence import NEWLINE, OpenFence, open_fence
 # A tail longer than this is rendered again only when it has grown by a share of the excess, so that one
 # endless list or paragraph costs linear work too.
 _LONG_TAIL_CHARS = 4_096
-_GROWTH = 64
+_GROWTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Mark:
 class Change:
     """What brings a watcher to `mark`.
 
-    `blocks` go in before the tail; then `tail` replaces the whole tail, or `code` (text, not HTML) is appended
-    to the last `code` element in it.
+    `blocks` go in before the tail; then `tail` replaces the whole tail, or `code` (text, not HTML) is
+    appended to the last `code` element in it.
     """
 
     blocks: tuple[str, ...]
