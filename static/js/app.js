@@ -50,7 +50,7 @@ startChrome();
 
 for (const example of document.querySelectorAll('[data-action="example"]')) {
   example.addEventListener("click", () => {
-    parts.composer.text = example.textContent.trim();
+    parts.composer.text = [parts.composer.text, example.textContent.trim()].filter(Boolean).join("\n");
     parts.composer.focus();
     chat.draftChanged();
   });

@@ -6,6 +6,9 @@ import { Outbox } from "./outbox.js";
 import { MAX_FRAME_BYTES, frameBytes, newId, wholeCharacters } from "./protocol.js";
 import { count } from "./words.js";
 
+// A UTF-16 unit takes at most six bytes as JSON.
+const SURELY_FITS = 10_000;
+
 /**
  * One conversation on the page and its line to the server: what is sent, what is answered, and what each frame
  * changes. The parts that it moves are handed in by app.js.
@@ -32,6 +35,7 @@ export class Chat {
     const unanswered = this.#outboxIsHere() ? this.#outbox.frame : null;
     if (unanswered) parts.transcript.addPending(unanswered.id, unanswered.text);
     parts.composer.text = unanswered && draft.startsWith(unanswered.text) ? draft.slice(unanswered.text.length).trimStart() : draft;
+    this.#checkLength(parts.composer.text);
     this.refresh();
   }
 
@@ -49,9 +53,9 @@ export class Chat {
   /** @param {string} text */
   send(text) {
     const { transcript, composer, follow, socket } = this.#parts;
-    const { head_id: parentId } = transcript.position();
-    const frame = { type: "send", id: newId(), text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId };
-    if (this.#checkLength(frame)) return;
+    this.#checkLength(text);
+    if (this.#tooLong) return this.refresh();
+    const frame = this.#aboutText("send", newId(), text);
     this.#outbox.put(frame);
     transcript.addPending(frame.id, frame.text);
     composer.text = "";
@@ -74,7 +78,7 @@ export class Chat {
     const { composer } = this.#parts;
     const unanswered = this.#outboxIsHere() ? this.#outbox.frame.text : "";
     saveDraft(this.conversationId, [unanswered, composer.text].filter(Boolean).join("\n\n"));
-    this.#tooLong = "";
+    this.#checkLength(composer.text);
     this.#counter.ask();
     this.refresh();
   }
@@ -141,12 +145,11 @@ export class Chat {
   #replyEvent(frame) {
     const { transcript, context, announce, composer } = this.#parts;
     if (!transcript.apply(frame)) return;
-    if (frame.type === "finished") {
-      context.show(frame.context);
-      announce(`Reply finished. ${messageText(transcript.find(frame.message_id)).slice(0, 1_500)}`);
-      if (composer.text) this.#counter.ask();
-    }
-    if (frame.type === "finished" || !document.getElementById("stop").offsetParent) this.refresh();
+    if (frame.type !== "finished") return;
+    context.show(frame.context);
+    announce(`Reply finished. ${messageText(transcript.find(frame.message_id)).slice(0, 1_500)}`);
+    if (composer.text) this.#counter.ask();
+    this.refresh();
   }
 
   #failed(frame) {
@@ -177,19 +180,22 @@ export class Chat {
 
   #count(id) {
     const { socket, transcript, composer, status } = this.#parts;
-    if (status.blocked || transcript.running || this.#outbox.frame) return false;
-    const { head_id: parentId } = transcript.position();
-    const frame = { type: "count", id, text: wholeCharacters(composer.text), conversation_id: this.conversationId, parent_id: parentId };
-    return !this.#checkLength(frame) && socket.send(frame);
+    if (status.blocked || transcript.running || this.#outbox.frame || this.#tooLong) return false;
+    return socket.send(this.#aboutText("count", id, composer.text));
   }
 
-  /** Whether the frame is too long to go out; says so, with the numbers. */
-  #checkLength(frame) {
-    const bytes = frameBytes(frame);
-    this.#tooLong = bytes <= MAX_FRAME_BYTES ? "" :
-      `Too long to send at once: ${count(bytes)} bytes, and ${count(MAX_FRAME_BYTES)} fit. Shorten it by ${count(bytes - MAX_FRAME_BYTES)} bytes, or send it in parts.`;
-    this.refresh();
-    return this.#tooLong !== "";
+  #aboutText(type, id, text) {
+    const { head_id: parentId } = this.#parts.transcript.position();
+    return { type, id, text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId };
+  }
+
+  /** A frame that is too long is held back here, where the text still is. */
+  #checkLength(text) {
+    this.#tooLong = "";
+    if (text.length <= SURELY_FITS) return;
+    const excess = frameBytes(this.#aboutText("send", newId(), text)) - MAX_FRAME_BYTES;
+    if (excess <= 0) return;
+    this.#tooLong = `Too long to send at once: ${count(MAX_FRAME_BYTES + excess)} bytes, and ${count(MAX_FRAME_BYTES)} fit. Shorten it by ${count(excess)} bytes, or send it in parts.`;
   }
 
   #outboxIsHere() {

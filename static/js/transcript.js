@@ -17,13 +17,15 @@ export class Transcript {
 
   /** The last message that the server has. @returns {?HTMLElement} */
   get head() {
-    const stored = this.root.querySelectorAll('.message:not([data-status="sending"])');
-    return stored[stored.length - 1] ?? null;
+    let last = this.root.lastElementChild;
+    while (last && !last.matches('.message:not([data-status="sending"])')) last = last.previousElementSibling;
+    return last;
   }
 
   /** The reply that is being written at the end, if one is. @returns {?HTMLElement} */
   get running() {
-    return this.head?.matches('.reply:is([data-status="pending"], [data-status="running"])') ? this.head : null;
+    const { head } = this;
+    return isRunning(head) ? head : null;
   }
 
   /** @param {string} id @returns {?HTMLElement} */
@@ -35,12 +37,9 @@ export class Transcript {
   addPending(id, text) {
     const bubble = document.getElementById("pending-message").content.firstElementChild.cloneNode(true);
     bubble.dataset.messageId = id;
-    const paragraphs = text.split(/\n{2,}/).map((part) => {
-      const paragraph = document.createElement("p");
-      paragraph.textContent = part;
-      return paragraph;
-    });
-    bubble.querySelector(".body").replaceChildren(...paragraphs);
+    const paragraph = document.createElement("p");
+    paragraph.textContent = text;
+    bubble.querySelector(".body").replaceChildren(paragraph);
     this.root.append(bubble);
   }
 
@@ -65,7 +64,7 @@ export class Transcript {
     const element = this.find(frame.message_id);
     if (!element) return false;
     if (frame.type !== "finished") {
-      if (element === this.running) applyToReply(element, frame);
+      if (isRunning(element)) applyToReply(element, frame);
       return true;
     }
     const hadFocus = element.contains(document.activeElement);
@@ -89,6 +88,11 @@ export class Transcript {
     const first = cutId && this.find(cutId);
     if (first) first.before(document.getElementById("cut-line").content.cloneNode(true));
   }
+}
+
+/** @param {?HTMLElement} element */
+function isRunning(element) {
+  return element?.matches('.reply:is([data-status="pending"], [data-status="running"])') ?? false;
 }
 
 function fragment(html) {
