@@ -42,7 +42,7 @@ function startMenus() {
 }
 
 function startThemes() {
-  const buttons = document.querySelectorAll("[data-theme-choice]");
+  const buttons = document.querySelectorAll(".themes button");
   const mark = () => {
     for (const button of buttons) {
       button.setAttribute("aria-pressed", String(button.dataset.themeChoice === document.documentElement.dataset.themeChoice));

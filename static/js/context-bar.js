@@ -1,6 +1,8 @@
 import { count, plural } from "./words.js";
 
 const PARTS = ["system", "pinned", "history", "draft"];
+// Of the bar: an edge beside a thinner part would cover it.
+const VISIBLE_SHARE = 0.01;
 const FIELDS = [...PARTS, "window", "reserve", "warm", "left_out", "excess"];
 
 /** The bar over the composer: what the model would read now, in exact tokens. */
@@ -39,9 +41,10 @@ export class ContextBar {
     this.#root.querySelectorAll(".part-edge").forEach((line, index) => {
       const size = context[PARTS[index]];
       edge += size;
+      const visible = size / context.window > VISIBLE_SHARE;
       line.setAttribute("x1", this.#share(edge));
       line.setAttribute("x2", this.#share(edge));
-      line.toggleAttribute("hidden", !size);
+      line.toggleAttribute("hidden", !visible);
     });
     this.#root.classList.toggle("over", context.excess > 0);
   }

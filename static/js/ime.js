@@ -36,7 +36,10 @@ export class EnterKey {
     }
     if (event.timeStamp - this.#sentAt < SAME_PRESS_MS) return "swallow";
     const justEnded = event.timeStamp - this.#endedAt < SAME_PRESS_MS;
-    if (event.keyCode === 229 && justEnded && !HANGUL.test(this.#composed)) return "pass";
+    if (event.keyCode === 229 && justEnded) {
+      if (!HANGUL.test(this.#composed)) return "pass";
+      this.#sentAt = event.timeStamp;
+    }
     return "send";
   }
 

@@ -1,5 +1,12 @@
 import { progressWords } from "./words.js";
 
+/** Why Send is off; the line under the header says what is happening. @param {import("./protocol.js").StatusFrame} status */
+function blockedWords({ phase, message }) {
+  if (phase === "failed") return "Nothing can be sent until the model is here.";
+  if (phase === "ready") return message || "The model takes no messages now.";
+  return "You can write already. Sending begins when the model is here.";
+}
+
 /** The model's name at the top right, and the line under the header while it is not ready. */
 export class ModelStatus {
   #progress;
@@ -22,7 +29,7 @@ export class ModelStatus {
   /** @param {import("./protocol.js").StatusFrame} status */
   show(status) {
     const progress = this.#progress;
-    this.blocked = status.can_send ? "" : status.message || "The model is not ready yet.";
+    this.blocked = status.can_send ? "" : blockedWords(status);
     progress.dataset.phase = status.phase;
     progress.hidden = status.phase === "ready";
     progress.querySelector(".progress-words").textContent = progressWords(status);
