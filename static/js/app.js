@@ -1,0 +1,63 @@
+import { Chat } from "./chat.js";
+import { startChrome } from "./chrome.js";
+import { Composer } from "./composer.js";
+import { ContextBar } from "./context-bar.js";
+import { ConversationList } from "./conversation-list.js";
+import { listenForCopying } from "./copy.js";
+import { Follow } from "./follow.js";
+import { newId } from "./protocol.js";
+import { Socket } from "./socket.js";
+import { ModelStatus } from "./status.js";
+import { Transcript } from "./transcript.js";
+
+/** The only place that constructs things. */
+
+const byId = (id) => document.getElementById(id);
+const connection = byId("connection");
+
+const parts = {
+  transcript: new Transcript(byId("transcript")),
+  context: new ContextBar(byId("context")),
+  status: new ModelStatus(byId("progress"), () => parts.socket.send({ type: "retry_model", id: newId() })),
+  composer: new Composer(byId("composer"), {
+    send: (text) => chat.send(text),
+    stop: () => chat.stop(),
+    changed: () => chat.draftChanged(),
+  }),
+  list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
+  follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
+  announce: (text) => (byId("announcer").textContent = text),
+  socket: null,
+};
+
+const chat = new Chat(byId("app").dataset.conversationId || null, parts);
+
+parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, {
+  opened() {
+    connection.hidden = true;
+    chat.opened();
+  },
+  received: (frame) => chat.received(frame),
+  lost(failures) {
+    connection.textContent = failures < 4 ? "Reconnecting…" :
+      "Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.";
+    connection.hidden = false;
+  },
+});
+
+listenForCopying(byId("transcript"));
+startChrome();
+
+for (const example of document.querySelectorAll('[data-action="example"]')) {
+  example.addEventListener("click", () => {
+    parts.composer.text = [parts.composer.text, example.textContent.trim()].filter(Boolean).join("\n");
+    parts.composer.focus();
+    chat.draftChanged();
+  });
+}
+
+/** @param {string} title */
+function showTitle(title) {
+  byId("title").textContent = title;
+  document.title = `${title} · Ondol`;
+}

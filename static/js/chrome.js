@@ -1,0 +1,64 @@
+/** The quiet parts around the chat: the sheet on phones, the small menus, the theme, the date of a printed letter. */
+
+export function startChrome() {
+  startSheet();
+  startMenus();
+  startThemes();
+  addEventListener("beforeprint", () => {
+    document.getElementById("letter-date").textContent = new Date().toLocaleDateString(undefined, { dateStyle: "long" });
+  });
+}
+
+function startSheet() {
+  const opener = document.querySelector('[data-action="open-sidebar"]');
+  const sidebar = document.getElementById("sidebar");
+  const chat = document.getElementById("chat");
+  const show = (open) => {
+    document.body.classList.toggle("sidebar-open", open);
+    opener.setAttribute("aria-expanded", String(open));
+    chat.inert = open;
+    if (open) sidebar.querySelector("a").focus();
+    else opener.focus();
+  };
+  const isOpen = () => document.body.classList.contains("sidebar-open");
+  opener.addEventListener("click", () => show(true));
+  for (const closer of document.querySelectorAll('[data-action="close-sidebar"]')) {
+    closer.addEventListener("click", () => show(false));
+  }
+  addEventListener("keydown", (event) => event.key === "Escape" && isOpen() && show(false));
+  matchMedia("(max-width: 720px)").addEventListener("change", () => isOpen() && show(false));
+}
+
+function startMenus() {
+  const others = (inside) => [...document.querySelectorAll(".menu[open]")].filter((menu) => !menu.contains(inside));
+  addEventListener("click", ({ target }) => others(target).forEach((menu) => (menu.open = false)));
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of others(null)) {
+      menu.open = false;
+      if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    }
+  });
+}
+
+function startThemes() {
+  const buttons = document.querySelectorAll(".themes button");
+  const mark = () => {
+    for (const button of buttons) {
+      button.setAttribute("aria-pressed", String(button.dataset.themeChoice === document.documentElement.dataset.themeChoice));
+    }
+  };
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      const choice = button.dataset.themeChoice;
+      try {
+        localStorage.setItem("ondol.theme", choice);
+      } catch {
+        // Storage is off: the choice lasts as long as the page.
+      }
+      document.dispatchEvent(new CustomEvent("ondol-theme", { detail: choice }));
+      mark();
+    });
+  }
+  mark();
+}

@@ -1,0 +1,35 @@
+/**
+ * The frames of `/ws` as this page sees them. `web/protocol.py` is the original.
+ *
+ * @typedef {{window: number, system: number, pinned: number, history: number, draft: number, reserve: number,
+ *   warm: number, left_out: number, excess: number}} ContextView
+ * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string}} SendFrame
+ * @typedef {{type: "accepted", ref: string, conversation_id: string, user_id: string, reply_id: string,
+ *   user_html: string, reply_html: string, cut_id: ?string}} AcceptedFrame
+ * @typedef {{type: "queued", message_id: string, seq: number, position: number, eta_s: ?number}} QueuedFrame
+ * @typedef {{type: "prefill", message_id: string, seq: number, done: number, total: number, cached: number}} PrefillFrame
+ * @typedef {{type: "delta", message_id: string, seq: number, blocks?: string[], tail?: string, code?: string}} DeltaFrame
+ * @typedef {{type: "finished", message_id: string, seq: number, finish_reason: string, html: string,
+ *   context: ?ContextView}} FinishedFrame
+ * @typedef {{type: "status", phase: string, message: string, done: number, total: number, model: string,
+ *   detail: string, can_send: boolean}} StatusFrame
+ * @typedef {{type: "error", code: string, message: string, ref: ?string, needed: ?number, limit: ?number}} ErrorFrame
+ */
+
+export const MAX_FRAME_BYTES = 65_536;
+
+/** A fresh command id. `crypto.randomUUID` is missing over plain HTTP, which is how a house reaches its server. */
+export function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** How many bytes a frame has on the wire. */
+export function frameBytes(frame) {
+  return new TextEncoder().encode(JSON.stringify(frame)).length;
+}
+
+/** Half of a surrogate pair can be neither tokenized nor stored; pasted text may end in one. */
+export function wholeCharacters(text) {
+  return text.toWellFormed?.() ?? text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "\uFFFD");
+}

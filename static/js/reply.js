@@ -1,0 +1,38 @@
+import { prefillWords, queuedWords } from "./words.js";
+
+/**
+ * Puts one event of a running reply into its element.
+ *
+ * @param {HTMLElement} element a `.reply`
+ * @param {import("./protocol.js").QueuedFrame | import("./protocol.js").PrefillFrame | import("./protocol.js").DeltaFrame} frame
+ */
+export function applyToReply(element, frame) {
+  if (frame.seq <= Number(element.dataset.seq)) return;
+  element.dataset.seq = String(frame.seq);
+  element.dataset.status = frame.type === "queued" ? "pending" : "running";
+  if (frame.type === "delta") applyDelta(element, frame);
+  else if (frame.type === "queued") showWaiting(element, queuedWords(frame), null);
+  else showWaiting(element, prefillWords(frame), frame.total ? frame.done / frame.total : 0);
+}
+
+/** @param {HTMLElement} element @param {import("./protocol.js").DeltaFrame} delta */
+function applyDelta(element, { blocks, tail, code }) {
+  const rest = element.querySelector(".tail");
+  if (blocks?.length) element.querySelector(".body").insertAdjacentHTML("beforeend", blocks.join(""));
+  if (tail !== undefined) rest.innerHTML = tail;
+  if (code) lastOf(rest, "code")?.append(code);
+  element.querySelector(".waiting").hidden = true;
+}
+
+/** @param {HTMLElement} element @param {string} words @param {?number} warm the share already computed */
+function showWaiting(element, words, warm) {
+  const bar = element.querySelector(".waiting .warmth");
+  bar.toggleAttribute("hidden", warm === null);
+  if (warm !== null) bar.querySelector(".warm").setAttribute("width", `${(100 * warm).toFixed(1)}%`);
+  element.querySelector(".waiting-words").textContent = words;
+}
+
+function lastOf(element, selector) {
+  const all = element.querySelectorAll(selector);
+  return all[all.length - 1];
+}

@@ -1,0 +1,102 @@
+import { addCopyButtons } from "./copy.js";
+import { applyToReply } from "./reply.js";
+
+/** The messages on the page. Inserts server-made HTML and makes none of its own. */
+export class Transcript {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    addCopyButtons(root);
+  }
+
+  /** What a `watch` says about this page: its last stored message and the last event of it that was seen. */
+  position() {
+    const head = this.head;
+    return { head_id: head?.dataset.messageId ?? null, after_seq: Number(head?.dataset.seq ?? 0) };
+  }
+
+  /** The last message that the server has. @returns {?HTMLElement} */
+  get head() {
+    let last = this.root.lastElementChild;
+    while (last && !last.matches('.message:not([data-status="sending"])')) last = last.previousElementSibling;
+    return last;
+  }
+
+  /** The reply that is being written at the end, if one is. @returns {?HTMLElement} */
+  get running() {
+    const { head } = this;
+    return isRunning(head) ? head : null;
+  }
+
+  /** @param {string} id @returns {?HTMLElement} */
+  find(id) {
+    return this.root.querySelector(`.message[data-message-id="${CSS.escape(id)}"]`);
+  }
+
+  /** The person's bubble, before the server has answered. @param {string} id the `send`'s @param {string} text */
+  addPending(id, text) {
+    const bubble = document.getElementById("pending-message").content.firstElementChild.cloneNode(true);
+    bubble.dataset.messageId = id;
+    const paragraph = document.createElement("p");
+    paragraph.textContent = text;
+    bubble.querySelector(".body").replaceChildren(paragraph);
+    this.root.append(bubble);
+  }
+
+  /** @param {string} id */
+  removePending(id) {
+    const bubble = this.find(id);
+    if (bubble?.dataset.status === "sending") bubble.remove();
+  }
+
+  /** @param {import("./protocol.js").AcceptedFrame} frame */
+  accept(frame) {
+    const bubble = this.find(frame.ref);
+    if (bubble && !this.find(frame.user_id)) bubble.replaceWith(fragment(frame.user_html));
+    else bubble?.remove();
+    if (!this.find(frame.user_id)) this.root.append(fragment(frame.user_html));
+    if (!this.find(frame.reply_id)) this.root.append(fragment(frame.reply_html));
+    this.#moveCut(frame.cut_id);
+  }
+
+  /** An event of a running reply. False when its message is not here. */
+  apply(frame) {
+    const element = this.find(frame.message_id);
+    if (!element) return false;
+    if (frame.type !== "finished") {
+      if (isRunning(element)) applyToReply(element, frame);
+      return true;
+    }
+    const hadFocus = element.contains(document.activeElement);
+    element.replaceWith(fragment(frame.html));
+    const finished = this.find(frame.message_id);
+    if (hadFocus) finished.querySelector("button").focus({ preventScroll: true });
+    addCopyButtons(finished);
+    return true;
+  }
+
+  /** @param {string} html the whole transcript */
+  replace(html) {
+    const unanswered = this.root.querySelectorAll('.message[data-status="sending"]');
+    this.root.innerHTML = html;
+    this.root.append(...unanswered);
+    addCopyButtons(this.root);
+  }
+
+  #moveCut(cutId) {
+    this.root.querySelector(".cut")?.remove();
+    const first = cutId && this.find(cutId);
+    if (first) first.before(document.getElementById("cut-line").content.cloneNode(true));
+  }
+}
+
+/** @param {?HTMLElement} element */
+function isRunning(element) {
+  return element?.matches('.reply:is([data-status="pending"], [data-status="running"])') ?? false;
+}
+
+function fragment(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content;
+}
