@@ -1,4 +1,6 @@
-"""The server as one object: the only place that builds the engine, and joins it to the database and people."""
+"""The server as one object: the only place that builds the engine, and joins it to the database and
+people.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TypedDict
 
-from inference.models.locate import prepare
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,6 +24,7 @@ from starlette.types import Scope
 from inference.backends import load_backend
 from inference.config import EngineConfig
 from inference.engine import Engine, LoadBackend, Prepare
+from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelStatus
 from storage.conversations import Conversations

@@ -11,11 +11,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
-from inference.models.locate import check
 
 from inference.context import ContextFit, fit, reserve_for
 from inference.engine import Engine, Tokenizing
 from inference.errors import InferenceError, ModelUnavailable
+from inference.models.locate import check
 from inference.stream import EventStream
 from inference.types import (
     MAX_SEED,

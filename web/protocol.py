@@ -22,14 +22,15 @@ Seq: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 
 ErrorCode: TypeAlias = Literal[
     "bad_frame",
-    "too_long",
-    "not_found",
-    "conflict",
-    "busy",
-    "storage",
-    "model_loading",
-    "model_failed",
     "bad_params",
+    "busy",
+    "conflict",
+    "internal",
+    "model_failed",
+    "model_loading",
+    "not_found",
+    "storage",
+    "too_long",
 ]
 
 

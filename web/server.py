@@ -8,8 +8,8 @@ import socket
 
 import uvicorn
 from starlette.applications import Starlette
-from inference.models.locate import check
 
+from inference.models.locate import check
 from storage.database import Database
 from web.access import loopback_hosts
 from web.app import build_app
@@ -53,11 +53,12 @@ def uvicorn_config(app: Starlette) -> uvicorn.Config:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, before anything else is begun: a port in use must cost nothing."""
+    """A listening socket, before anything else is begun: a port in use must cost nothing."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

@@ -59,10 +59,17 @@ def _identity(gguf: Path) -> str:
     return hashlib.sha256(f"{gguf.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
 
 
-def _describe(gguf: Path, folder: Path, models_dir: Path) -> JsonObject:
+def check_gguf(gguf: Path) -> tuple[GgufHeader, JsonObject]:
+    """The header, and the model's config in transformers' format. Raises ModelUnusable; writes nothing."""
     header = read_header(gguf)
     config = build_config(header, read_rope_factors(header))
     check_tensors(header, config["num_hidden_layers"])
+    _chat_template(header)
+    return header, config
+
+
+def _describe(gguf: Path, folder: Path, models_dir: Path) -> JsonObject:
+    header, config = check_gguf(gguf)
     tokenizer = build_tokenizer(header)
     description = {
         "format": _FORMAT,

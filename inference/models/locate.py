@@ -17,7 +17,7 @@ from inference.models import wheel
 from inference.models.cancellation import raise_if_cancelled
 from inference.models.catalogue import CATALOGUE, CatalogueEntry
 from inference.models.folders import remove_stale
-from inference.models.gguf_model import prepare_gguf
+from inference.models.gguf_model import check_gguf, prepare_gguf
 from inference.models.hub import cached_snapshot, snapshot
 from inference.models.prepared import PreparedModel, Progress
 from inference.models.safetensors_folder import prepare_folder
@@ -91,22 +91,54 @@ def prepare(
         ) from error
 
 
-def _prepare(source: str, preparation: _Preparation) -> PreparedModel:
+def check(source: str) -> None:
+    """Refuse now what no network could mend: an unknown name, a missing path, a damaged local file.
+
+    Raises ModelNotFound or ModelUnusable. Writes nothing, so that a mistyped command changes nothing.
+    """
+    path = _local_path(source)
+    if path is None:
+        return
+    if path.is_dir():
+        prepare_folder(path, models_dir=path, name=path.name, source=source)
+    else:
+        check_gguf(_gguf_file(path, source))
+
+
+def _local_path(source: str) -> Path | None:
+    """The existing path that a source means; None for a catalogue name or a repository."""
     if source in CATALOGUE:
-        return _from_catalogue(CATALOGUE[source], preparation)
-    path = os.path.expanduser(source)
-    if "\0" not in path and os.path.exists(path):
-        return _from_path(Path(path), source, preparation)
+        return None
+    path = Path(source).expanduser()
+    if source and "\0" not in source and os.path.exists(path):
+        return path
     if _looks_like_path(source):
         raise ModelNotFound(f"There is no file or folder {source}. Check the path given as the model.")
     if _REPOSITORY.fullmatch(source):
-        folder = cached_snapshot(source, models_dir=preparation.models_dir) or preparation.snapshot(source)
-        name = source.partition("/")[2]
-        return prepare_folder(folder, models_dir=preparation.models_dir, name=name, source=source)
+        return None
     raise ModelNotFound(
         f"There is no model {source[:200]!r}. It can be one of {', '.join(CATALOGUE)}, a folder, a .gguf "
         "file, or a repository on the Hub such as owner/name."
     )
+
+
+def _gguf_file(path: Path, source: str) -> Path:
+    if path.suffix.lower() == ".gguf":
+        return path
+    if path.suffix == ".safetensors":
+        raise ModelUnusable(f"{source} is one file of a model; give the folder it lies in.")
+    raise ModelUnusable(f"{source} is no model: give a .gguf file, or a folder with *.safetensors files.")
+
+
+def _prepare(source: str, preparation: _Preparation) -> PreparedModel:
+    if source in CATALOGUE:
+        return _from_catalogue(CATALOGUE[source], preparation)
+    path = _local_path(source)
+    if path is not None:
+        return _from_path(path, source, preparation)
+    folder = cached_snapshot(source, models_dir=preparation.models_dir) or preparation.snapshot(source)
+    name = source.partition("/")[2]
+    return prepare_folder(folder, models_dir=preparation.models_dir, name=name, source=source)
 
 
 def _looks_like_path(source: str) -> bool:
@@ -122,17 +154,13 @@ def _from_path(path: Path, source: str, preparation: _Preparation) -> PreparedMo
     if path.is_dir():
         name = path.resolve().name
         return prepare_folder(path, models_dir=preparation.models_dir, name=name, source=source)
-    if path.suffix.lower() == ".gguf":
-        return prepare_gguf(
-            path,
-            models_dir=preparation.models_dir,
-            name=path.stem,
-            source=source,
-            progress=preparation.progress,
-        )
-    if path.suffix == ".safetensors":
-        raise ModelUnusable(f"{source} is one file of a model; give the folder it lies in.")
-    raise ModelUnusable(f"{source} is no model: give a .gguf file, or a folder with *.safetensors files.")
+    return prepare_gguf(
+        _gguf_file(path, source),
+        models_dir=preparation.models_dir,
+        name=path.stem,
+        source=source,
+        progress=preparation.progress,
+    )
 
 
 def _from_catalogue(entry: CatalogueEntry, preparation: _Preparation) -> PreparedModel:

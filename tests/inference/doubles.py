@@ -1,4 +1,6 @@
-"""Stand-ins for a model: a byte tokenizer, and a backend that computes nothing but can tell right KV from wrong."""
+"""Stand-ins for a model: a byte tokenizer, and a backend that computes nothing but can tell right KV from
+wrong.
+"""
 
 from __future__ import annotations
 

@@ -81,9 +81,10 @@ def test_all_history_may_leave_but_never_part_of_the_question() -> None:
     result = fit(TOKENIZER, SYSTEM, history(2, 100), "q" * 300, window=512, max_tokens=64)
     assert len(result.left_out) == 4
     assert result.cut_key == QUESTION_KEY
-    assert TOKENIZER.encode_text("q" * 300) == tuple(
-        i for i in result.prompt_ids if i == TOKENIZER.encode_text("q")[0]
-    )[-300:]
+    assert (
+        TOKENIZER.encode_text("q" * 300)
+        == tuple(i for i in result.prompt_ids if i == TOKENIZER.encode_text("q")[0])[-300:]
+    )
 
 
 def test_a_question_that_cannot_fit_is_refused_with_both_numbers() -> None:

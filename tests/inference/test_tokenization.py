@@ -16,7 +16,8 @@ TRIMMING = CHATML.replace("message['content']", "message['content'] | trim")
 NO_SYSTEM = (
     "{% for message in messages %}{% if message['role'] == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}"
-    "[{{ message['role'] }}]{{ message['content'] }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+    "[{{ message['role'] }}]{{ message['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
 )
 
 
@@ -29,7 +30,11 @@ def as_dicts(messages: list[ChatMessage]) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("template", [CHATML, CHATML_WITH_OWN_SYSTEM, TRIMMING])
-@given(texts=st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=5))
+@given(
+    texts=st.lists(
+        st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=5
+    )
+)
 @settings(max_examples=30, deadline=None)
 def test_ids_equal_those_of_transformers(template: str, texts: list[str]) -> None:
     messages = [ChatMessage("user" if i % 2 == 0 else "assistant", t) for i, t in enumerate(texts)]
@@ -73,7 +78,9 @@ def test_ids_that_do_not_spell_the_text_are_not_used() -> None:
     tokenizer = chat_tokenizer()
     wrong = tokenizer.encode_text("other")
     encoded = tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi", wrong)])
-    assert encoded.ids == tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi")]).ids
+    assert (
+        encoded.ids == tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi")]).ids
+    )
 
 
 def test_a_reply_that_the_template_rewrote_is_tokenized_anew_and_said() -> None:
@@ -81,7 +88,9 @@ def test_a_reply_that_the_template_rewrote_is_tokenized_anew_and_said() -> None:
     ids = tokenizer.encode_text(" hi ")
     encoded = tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", " hi ", ids)])
     assert encoded.reuse_lost == "the chat template changed the text of 1 earlier reply"
-    assert encoded.ids == tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi")]).ids
+    assert (
+        encoded.ids == tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi")]).ids
+    )
 
 
 def test_the_next_turn_begins_with_the_tokens_of_the_last_one() -> None:
@@ -89,7 +98,11 @@ def test_the_next_turn_begins_with_the_tokens_of_the_last_one() -> None:
     first = tokenizer.encode_chat([ChatMessage("user", "a")])
     generated = tokenizer.encode_text("the answer")
     second = tokenizer.encode_chat(
-        [ChatMessage("user", "a"), ChatMessage("assistant", "the answer", generated), ChatMessage("user", "b")]
+        [
+            ChatMessage("user", "a"),
+            ChatMessage("assistant", "the answer", generated),
+            ChatMessage("user", "b"),
+        ]
     )
     known = first.ids + generated
     assert second.ids[: len(known)] == known
@@ -98,11 +111,16 @@ def test_the_next_turn_begins_with_the_tokens_of_the_last_one() -> None:
 def test_a_template_without_a_system_role_gets_it_in_the_first_user_turn() -> None:
     template = ChatTemplate(NO_SYSTEM)
     assert not template.takes_system
-    rendered = template.render(
-        [ChatMessage("system", "S"), ChatMessage("user", "U")], generation_prompt=True
-    )
+    rendered = template.render([ChatMessage("system", "S"), ChatMessage("user", "U")], generation_prompt=True)
     assert rendered == "[user]S\n\nU[assistant]"
-    assert len(chat_tokenizer(NO_SYSTEM).encode_chat([ChatMessage("system", "S"), ChatMessage("user", "U")]).counts) == 2
+    assert (
+        len(
+            chat_tokenizer(NO_SYSTEM)
+            .encode_chat([ChatMessage("system", "S"), ChatMessage("user", "U")])
+            .counts
+        )
+        == 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,10 @@ class Served:
         self.backends: list[ScriptedBackend] = []
         self._pace = pace
         settings = Settings(
-            model="double", data_dir=folder / "data", models_dir=folder / "models", system_prompt=system_prompt
+            model="double",
+            data_dir=folder / "data",
+            models_dir=folder / "models",
+            system_prompt=system_prompt,
         )
         self.database = Database.open(settings.data_dir)
         listener = listen("127.0.0.1", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,7 +63,9 @@ def status_of_socket(served: Served, origin: str | None, host: str | None = None
     headers = {"Host": host} if host is not None else {}
     url = f"ws://127.0.0.1:{served.port}/ws"
     try:
-        with connect(url, additional_headers={**headers, **({"Origin": origin} if origin is not None else {})}):
+        with connect(
+            url, additional_headers={**headers, **({"Origin": origin} if origin is not None else {})}
+        ):
             return 101
     except InvalidStatus as refusal:
         return refusal.response.status_code

@@ -55,5 +55,7 @@ def test_starting_the_server_imports_no_torch() -> None:
         "import sys, web.server, web.cli; "
         "print([m for m in ('torch', 'transformers', 'gguf', 'alembic') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert result.stdout.strip() == "[]"

@@ -84,7 +84,11 @@ def test_history_that_no_longer_fits_is_left_out_visibly(serve: Serve) -> None:
     client = served.ready_client()
     accepted = None
     for number in range(6):
-        place = {"conversation_id": accepted["conversation_id"], "parent_id": accepted["reply_id"]} if accepted else {}
+        place = (
+            {"conversation_id": accepted["conversation_id"], "parent_id": accepted["reply_id"]}
+            if accepted
+            else {}
+        )
         accepted, finished = client.say_and_wait(f"message {number} " + "x" * 30, **place)
     assert accepted is not None
     assert accepted["cut_id"] is not None
@@ -239,8 +243,7 @@ def test_a_frame_over_64_kib_is_refused(serve: Serve) -> None:
     client = served.ready_client()
     client.connection.send(json.dumps({"type": "count", "id": "a", "text": "x" * 65_600}))
     with pytest.raises(ConnectionClosed) as closed:
-        while True:
-            client.receive()
+        client.wait_for("nothing")
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
     served.ready_client().say_and_wait("others are served")

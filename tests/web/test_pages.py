@@ -19,7 +19,9 @@ def test_the_page_answers_while_the_model_is_loading(serve: Serve) -> None:
 def test_a_conversation_is_named_after_its_first_message(serve: Serve) -> None:
     served = serve()
     client = served.ready_client()
-    client.say_and_wait("\n  Plan a trip to Gangneung for two days with children and a dog in the car, please")
+    client.say_and_wait(
+        "\n  Plan a trip to Gangneung for two days with children and a dog in the car, please"
+    )
     assert "Plan a trip to Gangneung for two days with children and a…" in served.get("/").text
 
 
