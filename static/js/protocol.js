@@ -31,5 +31,5 @@ export function frameBytes(frame) {
 
 /** Half of a surrogate pair can be neither tokenized nor stored; pasted text may end in one. */
 export function wholeCharacters(text) {
-  return text.toWellFormed?.() ?? text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "\uFFFD");
+  return text.replace(/[\uD800-\uDFFF]/gu, "\uFFFD"); // with the u flag, whole pairs do not match
 }

@@ -59,12 +59,12 @@ export class Transcript {
     this.#moveCut(frame.cut_id);
   }
 
-  /** An event of a running reply. False when its message is not here. */
+  /** An event of a running reply. False when no such reply is running here. */
   apply(frame) {
     const element = this.find(frame.message_id);
-    if (!element) return false;
+    if (!isRunning(element)) return false;
     if (frame.type !== "finished") {
-      if (isRunning(element)) applyToReply(element, frame);
+      applyToReply(element, frame);
       return true;
     }
     const hadFocus = element.contains(document.activeElement);
