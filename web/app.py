@@ -35,7 +35,7 @@ from web.access import AccessGuard
 from web.chat import chat
 from web.generations import Generations
 from web.hub import Hub
-from web.presenter import STATIC, Presenter
+from web.presenter import STATIC, Presenter, static_build
 from web.protocol import Finished
 from web.services import Services
 from web.settings import Settings
@@ -112,7 +112,7 @@ def build_app(
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
             Route("/health", pages.health),
             WebSocketRoute("/ws", chat),
-            Mount("/static", Assets(directory=STATIC)),
+            Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
         ],
         middleware=[Middleware(AccessGuard, hosts=frozenset(hosts))],
         exception_handlers={

@@ -128,15 +128,16 @@ def _accepted(ref: str, begun: Begun, services: Services) -> Accepted:
 async def _watch(command: Watch, watcher: Watcher, services: Services) -> None:
     """Join a conversation where the page left it, or with a snapshot where events cannot mend the gap."""
     conversation = await run_in_threadpool(services.conversations.get, command.conversation_id)
-    watcher.unfollow()
     watcher.conversation_id = conversation.id
     running = services.generations.in_conversation(conversation.id)
     same_head = command.head_id == conversation.head_id
     if same_head and running is None and not command.running:
+        watcher.unfollow()
         return
     if same_head and running is not None and command.running and command.after_seq <= running.seq:
         watcher.follow(running, command.after_seq)
         return
+    watcher.unfollow()
     shown = await services.transcript(conversation)
     html = await run_in_threadpool(services.presenter.transcript, shown.view)
     watcher.post(Snapshot(command.id, conversation.id, html, shown.context))

@@ -39,7 +39,9 @@ class Watcher:
         self._news.set()
 
     def follow(self, generation: Generation, after_seq: int) -> None:
-        """From now on send what changes in a reply."""
+        """From now on send what changes in a reply, beginning after event `after_seq`."""
+        if self._generation is generation:
+            return  # what this socket was already sent need not come again
         self.unfollow()
         self._generation, self._seq = generation, after_seq
         generation.subscribe(self._news.set)

@@ -59,11 +59,22 @@ class Presenter:
         return self._environment.get_template(name).render(**context)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1)
+def static_build() -> str:
+    """A name for the static files as they are now.
+
+    It is part of their path, not a query, since modules import each other by relative addresses: so that all of
+    them change together, and browsers may keep each for ever.
+    """
+    digest = sha256()
+    for file in sorted(path for path in STATIC.rglob("*") if path.is_file()):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def asset_url(name: str) -> str:
-    """The address of a static file; it changes with the content, so that browsers may keep it for ever."""
-    digest = sha256((STATIC / name).read_bytes()).hexdigest()[:10]
-    return f"/static/{name}?v={digest}"
+    """The address of a static file."""
+    return f"/static/{static_build()}/{name}"
 
 
 def message_view(record: MessageRecord, running: RunningView | None = None) -> MessageView:

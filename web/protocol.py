@@ -154,7 +154,7 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="type"):
-    """The reply is stored. `html` is the whole message as the page shows it; `text` for the live region."""
+    """The reply is stored. `html` is the whole message as the page shows it."""
 
     message_id: str
     seq: int

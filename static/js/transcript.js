@@ -12,7 +12,7 @@ export class Transcript {
   /** What a `watch` says about this page: its last stored message and the last event of it that was seen. */
   position() {
     const head = this.head;
-    return { head_id: head?.dataset.messageId ?? null, after_seq: Number(head?.dataset.seq ?? 0) };
+    return { head_id: head?.dataset.messageId ?? null, after_seq: Number(head?.dataset.seq ?? 0), running: Boolean(this.running) };
   }
 
   /** The last message that the server has. @returns {?HTMLElement} */

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class Served:
         self._server = uvicorn.Server(uvicorn_config(app))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]})
         self._thread.start()
-        self._clients: list[Client] = []
+        self._sockets = ExitStack()
 
     @property
     def url(self) -> str:
@@ -71,9 +72,8 @@ class Served:
         return httpx2.post(self.url + path, json=body, headers={"Origin": self.url, **headers})
 
     def client(self) -> Client:
-        client = Client(connect(f"ws://127.0.0.1:{self.port}/ws", origin=self.url, max_size=2**24))
-        self._clients.append(client)
-        return client
+        connection = connect(f"ws://127.0.0.1:{self.port}/ws", origin=self.url, max_size=2**24)
+        return Client(self._sockets.enter_context(connection))
 
     def ready_client(self) -> Client:
         """A client of a server whose model is ready."""
@@ -84,8 +84,7 @@ class Served:
     def close(self) -> None:
         if self._pace is not None:
             self._pace.release(1_000_000)
-        for client in self._clients:
-            client.close()
+        self._sockets.close()
         self._server.should_exit = True
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()

@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from tests.web.conftest import echo
 from tests.web.serving import Served
 
-ROUTES = ("/", "/c/nobody", "/health", "/static/app.js", "/nowhere")
+ROUTES = ("/", "/c/nobody", "/health", "/static/nothing", "/nowhere")
 
 
 @pytest.fixture(scope="module")
