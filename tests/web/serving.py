@@ -82,12 +82,15 @@ class Served:
         return client
 
     def close(self) -> None:
-        if self._pace is not None:
-            self._pace.release(1_000_000)
-        self._sockets.close()
+        """End as after a signal, while the double goes on step by step."""
         self._server.should_exit = True
-        self._thread.join(WAIT_S)
+        deadline = time.monotonic() + WAIT_S
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            if self._pace is not None:
+                self._pace.release()
+            self._thread.join(0.01)
         assert not self._thread.is_alive()
+        self._sockets.close()
 
 
 class Client:
@@ -118,6 +121,10 @@ class Client:
             if frame["type"] == kind and all(frame.get(k) == v for k, v in fields.items()):
                 return frame
         raise AssertionError(f"no {kind} frame with {fields}; got {self.frames[-5:]}")
+
+    def settle(self) -> None:
+        """Wait until everything sent so far was carried out: commands are, one after another."""
+        self.wait_for("counted", ref=self.send("count", text=""))
 
     def say(self, text: str, **fields: Any) -> dict[str, Any]:
         """Send a message; its `accepted`."""
