@@ -8,10 +8,8 @@ from typing import Literal, TypeAlias
 
 ComputeDtype: TypeAlias = Literal["auto", "float32", "bfloat16"]
 
-DEFAULT_SYSTEM_PROMPT = (
-    "You are a helpful assistant who runs on a computer at home. "
-    "Answer plainly and briefly. When you do not know something, say so."
-)
+DEFAULT_SYSTEM_PROMPT = "You are a helpful AI assistant."
+"""Short and usual on purpose: the smaller a model, the more an unusual text here costs its answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class Engine:
         try:
             prepared = self._prepare(self.config, self._report, self._stopping)
             self.tokenizing = Tokenizing(prepared, ChatTokenizer.load(prepared))
-            self._report(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}."))
+            self._report(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}"))
             backend = self._load_backend(prepared, self.config, self._report)
             self._pin_system_prompt(backend, self.tokenizing.tokenizer)
         except InferenceError as error:
@@ -178,7 +178,7 @@ class Engine:
             self._fail(f"The model could not be loaded: {type(error).__name__}: {error}")
             return None
         self.description = backend.description
-        self._report(ModelStatus(ModelPhase.READY, f"{prepared.name} is ready."))
+        self._report(ModelStatus(ModelPhase.READY, f"{prepared.name} is ready"))
         return backend
 
     def _fail(self, message: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from storage.errors import DamagedDatabase, SchemaTooNew, UnusableFolder
@@ -12,6 +14,7 @@ from storage.migrations import REVISIONS
 from storage.sqlite import Library, explain
 
 FILE_NAME = "ondol.sqlite3"
+LOCK_NAME = "ondol.lock"
 
 
 def make_folder(folder: Path) -> None:
@@ -23,6 +26,21 @@ def make_folder(folder: Path) -> None:
         raise UnusableFolder(f"The data folder {folder} cannot be made ({error.strerror}).") from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise UnusableFolder(f"The data folder {folder} cannot be written.")
+
+
+@contextmanager
+def sole_user(folder: Path) -> Iterator[None]:
+    """Holds the folder for one server: a second would take the first one's running replies for leftovers.
+
+    The hold ends with the process, however that ends. Raises `UnusableFolder` where another process has it.
+    """
+    make_folder(folder)
+    with (folder / LOCK_NAME).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UnusableFolder(f"Another Ondol already uses the data folder {folder}.") from None
+        yield
 
 
 def make_private_file(path: Path) -> None:

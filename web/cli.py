@@ -12,9 +12,10 @@ import typer
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
 from inference.errors import InferenceError
+from inference.models.catalogue import DEFAULT_MODEL
 from storage.errors import StorageError
 from web.errors import StartFailed
-from web.settings import DEFAULT_MODEL, DEFAULT_PORT, Settings, default_data_dir, default_models_dir
+from web.settings import DEFAULT_PORT, Settings, default_data_dir, default_models_dir
 
 app = typer.Typer(
     add_completion=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from importlib import metadata
 from typing import Annotated
 
@@ -70,7 +71,8 @@ async def delete(request: Request) -> Response:
     running = services.generations.in_conversation(request.path_params["id"])
     if running is not None:
         services.generations.stop(running.reply_id)
-    await run_in_threadpool(services.conversations.delete, request.path_params["id"])
+    with contextlib.suppress(NotFound):  # deleted already: what was asked for is so
+        await run_in_threadpool(services.conversations.delete, request.path_params["id"])
     await services.announce_conversations()
     return Response(status_code=204)
 

@@ -63,7 +63,7 @@ class Presenter:
 def static_build() -> str:
     """A name for the static files as they are now.
 
-    It is part of their path, not a query, since modules import each other by relative addresses: so that all of
+    It is part of their path, not a query, since modules import each other by relative addresses: all of
     them change together, and browsers may keep each for ever.
     """
     digest = sha256()

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 
 from inference.models.locate import check
 from storage.database import Database
+from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
 from web.errors import StartFailed
@@ -27,7 +28,7 @@ def run_server(settings: Settings) -> None:
     check(settings.model)
     listener = listen(settings.host, settings.port)
     port = listener.getsockname()[1]
-    with listener:
+    with listener, sole_user(settings.data_dir):
         database = Database.open(settings.data_dir)
         printer = StatusPrinter()
         app = build_app(settings, database, hosts=loopback_hosts(port), on_status=printer)

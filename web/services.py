@@ -46,12 +46,13 @@ class Services:
         """What the model is doing, for people."""
         status, description = self.engine.status, self.engine.description
         tokenizing = self.engine.tokenizing
+        name = tokenizing.model.name if tokenizing else self.engine.config.model
         return StatusFrame(
             phase=status.phase.value,
             message=status.message,
             done=status.done,
             total=status.total,
-            model=tokenizing.model.name if tokenizing else self.engine.config.model,
+            model=f"{name} · 4-bit" if description else name,
             detail=runs_in_words(description) if description else "",
             can_send=tokenizing is not None and status.phase is not ModelPhase.FAILED,
         )

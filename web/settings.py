@@ -8,8 +8,8 @@ from pathlib import Path
 import platformdirs
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype, EngineConfig
+from inference.models.catalogue import DEFAULT_MODEL
 
-DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_PORT = 8420
 
 

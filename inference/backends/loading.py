@@ -69,26 +69,29 @@ def _load(
 ) -> PreTrainedModel:
     if prepared.gguf is None:
         return _from_folder(prepared.folder, dtype, device, _nf4(prepared, dtype))
-    converted = prepared.converted_folder / f"nf4-{str(dtype).removeprefix('torch.')}"
+    variant = "-".join(["nf4", str(dtype).removeprefix("torch."), *prepared.keep_full_precision])
+    converted = prepared.converted_folder / variant
     if not (converted / "config.json").exists():
-        progress(ModelStatus(ModelPhase.CONVERTING, f"Quantizing {prepared.name} to 4 bits, once."))
+        progress(ModelStatus(ModelPhase.CONVERTING, f"Quantizing {prepared.name} to 4 bits, once"))
         _convert(prepared, prepared.gguf, converted, dtype)
-        progress(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}."))
+        progress(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}"))
     return _from_folder(converted, dtype, device, None)
 
 
 def _from_folder(
     folder: Path, dtype: torch.dtype, device: torch.device, quantization: BitsAndBytesConfig | None
 ) -> PreTrainedModel:
+    # An explicit None would make transformers ignore the quantization that a converted folder declares.
+    options = {} if quantization is None else {"quantization_config": quantization}
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
             device_map={"": device},
-            quantization_config=quantization,
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
+            **options,
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelUnusable(f"The model in {folder} cannot be loaded: {error}") from error
@@ -165,9 +168,13 @@ def _quantization_in_words(model: PreTrainedModel, prepared: PreparedModel) -> s
 
 @contextlib.contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Progress is shown by us; transformers' own bars would garble the terminal."""
-    transformers.utils.logging.disable_progress_bar()
+    """Progress and errors are told by us; transformers' own bars and reports would garble the terminal."""
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
-        transformers.utils.logging.enable_progress_bar()
+        logging.enable_progress_bar()
+        logging.set_verbosity(verbosity)

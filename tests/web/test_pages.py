@@ -37,6 +37,7 @@ def test_rename_and_delete(serve: Serve) -> None:
     assert "새 이름" not in client.wait_for("conversations")["html"]
     assert served.get(f"/c/{accepted['conversation_id']}").status_code == 404
     assert served.post(f"{conversation}/rename", {"title": "x"}).status_code == 404
+    assert served.post(f"{conversation}/delete", {}).status_code == 204
 
 
 def test_deleting_a_conversation_ends_its_reply(serve: Serve) -> None:

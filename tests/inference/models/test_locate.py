@@ -92,7 +92,7 @@ def test_the_hub_is_the_default_models_second_source(
     hub.folders[entry.repo] = write_folder(tmp_path / "served")
     model = preparing(DEFAULT_MODEL, Sources(failing, hub.endpoint))
     assert (model.name, model.source, model.gguf) == (entry.name, DEFAULT_MODEL, None)
-    assert (model.defaults, model.keep_full_precision) == (entry.defaults, ("v_proj",))
+    assert (model.defaults, model.keep_full_precision) == (entry.defaults, ("v_proj", "k_proj"))
     hub.requests.clear()
     assert preparing(DEFAULT_MODEL, Sources(failing, hub.endpoint)) == model
     assert hub.requests == []
