@@ -13,6 +13,7 @@ from hashlib import sha256
 from tokenizers import Tokenizer
 
 from inference.chat_template import ChatTemplate, fold_system
+from inference.detokenizer import REPLACEMENT
 from inference.errors import ModelUnusable
 from inference.models.prepared import PreparedModel
 from inference.types import ChatMessage
@@ -95,9 +96,9 @@ class ChatTokenizer:
         contents = _contents_as_rendered(turns, glue, real)
         if contents is None:
             return self._encode_rewritten(turns, real, len(messages))
-        lost = _why_lost(turns, contents)
-        pieces = self._pieces(turns, glue, contents)
-        return self._encode_pieces(pieces, len(turns), len(messages), lost)
+        own_ids = [self._own_ids(turn, content) for turn, content in zip(turns, contents, strict=True)]
+        pieces = self._pieces(turns, glue, contents, own_ids)
+        return self._encode_pieces(pieces, len(turns), len(messages), _why_lost(turns, own_ids))
 
     def _rendered(self, turns: Sequence[ChatMessage], generation_prompt: bool) -> tuple[list[str], str]:
         """The text around the messages (one more than there are messages), and the whole real text."""
@@ -115,16 +116,20 @@ class ChatTokenizer:
         return [*glue, marked], real
 
     def _pieces(
-        self, turns: Sequence[ChatMessage], glue: Sequence[str], contents: Sequence[str]
+        self,
+        turns: Sequence[ChatMessage],
+        glue: Sequence[str],
+        contents: Sequence[str],
+        own_ids: Sequence[tuple[int, ...] | None],
     ) -> Iterator[_Piece]:
         owner = -1
-        for index, turn in enumerate(turns):
+        for index in range(len(turns)):
             closing, opening = self._split_glue(glue[index], turns[index - 1].role if index else None)
             yield _Piece(closing, owner)
             owner = index
             yield _Piece(opening, owner)
-            ids = turn.token_ids if self._spliceable(turn, contents[index]) else None
-            yield _Piece(contents[index], owner, ids, literal=self._spells_special(contents[index]))
+            special = self._spells_special(contents[index])
+            yield _Piece(contents[index], owner, own_ids[index], literal=special)
         closing, opening = self._split_glue(glue[-1], turns[-1].role if turns else None)
         yield _Piece(closing, owner)
         yield _Piece(opening, len(turns))
@@ -140,13 +145,13 @@ class ChatTokenizer:
         head, closing, opening = glue.rpartition(self.template.suffixes["system"] or "\ue000")
         return head + closing, opening
 
-    def _spliceable(self, turn: ChatMessage, content: str) -> bool:
-        return (
-            turn.role == "assistant"
-            and turn.token_ids is not None
-            and turn.text == content
-            and self.decode(turn.token_ids) == content
-        )
+    def _own_ids(self, turn: ChatMessage, content: str) -> tuple[int, ...] | None:
+        """The ids that were generated for a reply, where they still spell what the template wrote."""
+        if turn.role != "assistant" or turn.token_ids is None:
+            return None
+        # Bytes that never became a character are not in the text, but the model did write them.
+        spelled = self.decode(turn.token_ids).replace(REPLACEMENT, "")
+        return turn.token_ids if spelled == content else None
 
     def _spells_special(self, text: str) -> bool:
         return any(special in text for special in self._special_texts)
@@ -211,12 +216,9 @@ def _contents_as_rendered(turns: Sequence[ChatMessage], glue: Sequence[str], rea
     return None
 
 
-def _why_lost(turns: Sequence[ChatMessage], contents: Sequence[str]) -> str | None:
-    rewritten = sum(
-        turn.token_ids is not None and turn.text != content
-        for turn, content in zip(turns, contents, strict=True)
-    )
-    if not rewritten:
+def _why_lost(turns: Sequence[ChatMessage], own_ids: Sequence[tuple[int, ...] | None]) -> str | None:
+    lost = sum(turn.token_ids is not None and ids is None for turn, ids in zip(turns, own_ids, strict=True))
+    if not lost:
         return None
-    replies = "reply" if rewritten == 1 else "replies"
-    return f"the chat template changed the text of {rewritten} earlier {replies}"
+    replies = "reply stands" if lost == 1 else "replies stand"
+    return f"{lost} earlier {replies} in the prompt with other text than was generated"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, P
 
 from inference.config import EngineConfig
 from inference.errors import ModelUnusable
+from inference.models.folders import private_folder, publish
 from inference.models.gguf_weights import read_state_dict
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelPhase, ModelStatus
@@ -43,7 +43,7 @@ def load_model(prepared: PreparedModel, config: EngineConfig, progress: Progress
     dtype = compute_dtype(config, device)
     with _quiet_transformers():
         _refuse_unsupported(prepared)
-        model = _load(prepared, dtype, device, progress)
+        model = _load(prepared, dtype, device, progress, config.models_dir)
     model.eval()
     _choose_cpu_kernel(model, dtype)
     return LoadedModel(
@@ -65,7 +65,7 @@ def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
 
 
 def _load(
-    prepared: PreparedModel, dtype: torch.dtype, device: torch.device, progress: Progress
+    prepared: PreparedModel, dtype: torch.dtype, device: torch.device, progress: Progress, models_dir: Path
 ) -> PreTrainedModel:
     if prepared.gguf is None:
         return _from_folder(prepared.folder, dtype, device, _nf4(prepared, dtype))
@@ -73,7 +73,7 @@ def _load(
     converted = prepared.converted_folder / variant
     if not (converted / "config.json").exists():
         progress(ModelStatus(ModelPhase.CONVERTING, f"Quantizing {prepared.name} to 4 bits, once"))
-        _convert(prepared, prepared.gguf, converted, dtype)
+        _convert(prepared, prepared.gguf, converted, dtype, models_dir)
         progress(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}"))
     return _from_folder(converted, dtype, device, None)
 
@@ -98,18 +98,19 @@ def _from_folder(
     return model
 
 
-def _convert(prepared: PreparedModel, gguf: Path, converted: Path, dtype: torch.dtype) -> None:
+def _convert(
+    prepared: PreparedModel, gguf: Path, converted: Path, dtype: torch.dtype, models_dir: Path
+) -> None:
     """Dequantize the GGUF file's blocks, quantize them to NF4, and keep the result; whole or not at all."""
-    converted.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=converted.parent, prefix="part-") as part:
-        full, quantized = Path(part) / "full", Path(part) / "nf4"
-        _save_full_precision(prepared, gguf, full, dtype)
+    with private_folder(models_dir) as private:
+        full, quantized = private / "full", private / "nf4"
+        save_full_precision(prepared, gguf, full, dtype)
         _from_folder(full, dtype, torch.device("cpu"), _nf4(prepared, dtype)).save_pretrained(quantized)
-        with contextlib.suppress(FileExistsError, OSError):  # another process may have been quicker
-            quantized.rename(converted)
+        converted.parent.mkdir(parents=True, exist_ok=True)
+        publish(quantized, converted)
 
 
-def _save_full_precision(prepared: PreparedModel, gguf: Path, folder: Path, dtype: torch.dtype) -> None:
+def save_full_precision(prepared: PreparedModel, gguf: Path, folder: Path, dtype: torch.dtype) -> None:
     from safetensors.torch import save_file
 
     folder.mkdir()

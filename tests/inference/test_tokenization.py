@@ -83,11 +83,19 @@ def test_ids_that_do_not_spell_the_text_are_not_used() -> None:
     )
 
 
+def test_bytes_that_never_became_a_character_are_spliced_in_too() -> None:
+    tokenizer = chat_tokenizer()
+    broken = tokenizer.encode_text("hi한")[:-1]
+    encoded = tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi", broken)])
+    assert encoded.reuse_lost is None
+    assert "".join(map(str, broken)) in "".join(map(str, encoded.ids))
+
+
 def test_a_reply_that_the_template_rewrote_is_tokenized_anew_and_said() -> None:
     tokenizer = chat_tokenizer(TRIMMING)
     ids = tokenizer.encode_text(" hi ")
     encoded = tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", " hi ", ids)])
-    assert encoded.reuse_lost == "the chat template changed the text of 1 earlier reply"
+    assert encoded.reuse_lost == "1 earlier reply stands in the prompt with other text than was generated"
     assert (
         encoded.ids == tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi")]).ids
     )

@@ -1,0 +1,103 @@
+"""What quantization costs: `python -m inference.backends.quality [MODEL]`.
+
+Prints the mean Kullback-Leibler divergence, in nats per token, of the next-token distribution of the model
+as Ondol runs it from the same model in float32, over a fixed English text of about 500 tokens. Source of the
+measure: Kullback and Leibler, "On Information and Sufficiency" (1951); 0 means that quantization changed
+nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from pathlib import Path
+
+import platformdirs
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from inference.backends.loading import load_model, save_full_precision
+from inference.config import EngineConfig
+from inference.models.catalogue import DEFAULT_MODEL
+from inference.models.folders import private_folder
+from inference.models.locate import prepare
+from inference.models.prepared import PreparedModel
+from inference.tokenization import ChatTokenizer
+from inference.types import ModelStatus
+
+TEXT = """
+A house in the north of Korea was built around its kitchen fire. The hearth stood lower than the rooms,
+and from it channels of stone ran under the floors. Smoke and hot air passed through them on the way to
+the chimney, which \ stood at the far side of the house, and so the heat that had cooked the rice was
+used a second time before it left. \ The stones were covered with clay, and the clay with sheets of oiled
+paper that grew golden over the years. The place \ nearest to the hearth was the warmest, and it was
+given to the oldest person in the house or to a guest who had come \ through the snow.
+
+The builders knew several things that an engineer would put into numbers today. Thick stones take long to
+become warm, \ but they stay warm for many hours; thin ones are quick in both. So the stones near the
+fire were thick, since the flames \ would have burned through thin ones, and those at the far end were
+thin, so that the little heat that reached them came \ up at once. The channels rose gently away from the
+fire, because hot air wants to climb, and behind the chimney there was \ a pit where ash and rain could
+fall without putting out the draught. One fire in the evening was enough for the night. \ Nobody had to
+get up to feed it, and nobody breathed its smoke.
+
+A computer at home can be thought of in the same way. Reading a long question is like heating the stones:
+it costs most \ of the work, and it is done before the first word of an answer appears. If the machine
+forgot everything after each \ answer, the stones would have to be heated again for the next question,
+although almost all of it had been read a moment \ ago. If it keeps what it has computed, only the new
+words cost anything. Several people may share the same warm floor, as \ long as the beginning of what
+they ask is the same. The cost of keeping the heat is room: every word that stays warm takes \ some
+memory, and when there is no more room, something has to grow cold. It is best to let go of what has not
+been used \ for the longest time, and to keep what everybody stands on.
+"""
+
+
+def mean_divergence(reference: PreTrainedModel, model: PreTrainedModel, token_ids: tuple[int, ...]) -> float:
+    """Mean over positions of KL(reference || model) of the next-token distributions, in nats."""
+    with torch.inference_mode():
+        p, q = (
+            m(torch.tensor([token_ids], device=m.device)).logits[0].float().cpu().log_softmax(-1)
+            for m in (reference, model)
+        )
+    return float((p.exp() * (p - q)).sum(-1).mean())
+
+
+def measure(model: str, models_dir: Path) -> list[str]:
+    """Lines to print."""
+    prepared = prepare(model, models_dir=models_dir, progress=_ignore, cancelled=threading.Event())
+    token_ids = ChatTokenizer.load(prepared).encode_text(" ".join(TEXT.split()))
+    loaded = load_model(prepared, EngineConfig(model=model, models_dir=models_dir), _ignore)
+    divergence = mean_divergence(_full_precision(prepared, models_dir), loaded.model, token_ids)
+    return [
+        f"{prepared.name}: {loaded.quantization}",
+        f"computed in {str(loaded.compute_dtype).removeprefix('torch.')}, over {len(token_ids)} tokens",
+        f"mean KL divergence from float32: {divergence:.4f} nats per token",
+    ]
+
+
+def _full_precision(prepared: PreparedModel, models_dir: Path) -> PreTrainedModel:
+    if prepared.gguf is None:
+        return _load(prepared.folder)
+    with private_folder(models_dir) as folder:
+        save_full_precision(prepared, prepared.gguf, folder / "full", torch.float32)
+        return _load(folder / "full")
+
+
+def _load(folder: Path) -> PreTrainedModel:
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, local_files_only=True, use_safetensors=True
+    )
+    return model.eval()
+
+
+def _ignore(status: ModelStatus) -> None:
+    return
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("model", nargs="?", default=DEFAULT_MODEL)
+    default_dir = platformdirs.user_cache_path("ondol", appauthor=False) / "models"
+    arguments.add_argument("--models-dir", type=Path, default=default_dir)
+    options = arguments.parse_args()
+    print("\n".join(measure(options.model, options.models_dir)))

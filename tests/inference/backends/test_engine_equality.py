@@ -1,0 +1,141 @@
+"""The cache must change the time and nothing else: the engine with the tiny Llama, and with the real
+model.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+
+import platformdirs
+import pytest
+
+from inference.backends import load_backend
+from inference.config import EngineConfig
+from inference.context import fit
+from inference.engine import Engine
+from inference.models.locate import prepare
+from inference.models.prepared import PreparedModel, Progress
+from inference.types import (
+    ChatMessage,
+    Delta,
+    Event,
+    Finished,
+    GenerationRequest,
+    ModelPhase,
+    ModelStatus,
+    SamplingParams,
+)
+from tests.inference.backends.tiny import write_tiny_llama
+
+WAIT_S = 300
+MODELS = platformdirs.user_cache_path("ondol", appauthor=False) / "models"
+
+
+def start_engine(model: str, models_dir: Path, **changes: object) -> Engine:
+    def prepare_model(config: EngineConfig, progress: Progress, cancelled: threading.Event) -> PreparedModel:
+        return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
+
+    statuses: Queue[ModelStatus] = Queue()
+    config = EngineConfig(model=model, models_dir=models_dir, compute_dtype="float32", **changes)  # type: ignore[arg-type]
+    engine = Engine(config, prepare_model, load_backend, statuses.put)
+    engine.start()
+    while (status := statuses.get(timeout=WAIT_S)).phase is not ModelPhase.READY:
+        assert status.phase is not ModelPhase.FAILED, status.message
+    return engine
+
+
+def generate(
+    engine: Engine, history: list[ChatMessage], question: str, **params: object
+) -> tuple[ChatMessage, Finished]:
+    """The reply as a message that the next turn can carry, and its end."""
+    assert engine.tokenizing is not None
+    tokenizing = engine.tokenizing
+    prompt = fit(
+        tokenizing.tokenizer,
+        engine.config.system_prompt,
+        history,
+        question,
+        window=tokenizing.model.context_window,
+    ).prompt_ids
+    sampling = SamplingParams(**{"temperature": 0, "max_tokens": 20, **params})  # type: ignore[arg-type]
+    events: Queue[Event] = Queue()
+    engine.submit(GenerationRequest("r", prompt, sampling), events.put)
+    text, ids = "", ()
+    while True:
+        event = events.get(timeout=WAIT_S)
+        if isinstance(event, Delta):
+            text, ids = text + event.text, ids + event.token_ids
+        elif isinstance(event, Finished):
+            return ChatMessage("assistant", text, ids), event
+
+
+def converse(engine: Engine, questions: list[str], **params: object) -> list[tuple[ChatMessage, Finished]]:
+    history: list[ChatMessage] = []
+    replies = []
+    for question in questions:
+        reply, finished = generate(engine, history, question, **params)
+        history += [ChatMessage("user", question), reply]
+        replies.append((reply, finished))
+    return replies
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_llama(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Engine]:
+    engine = start_engine("smollm2-135m", MODELS)
+    yield engine
+    assert engine.stop()
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"temperature": 1.0, "seed": 11}, {"temperature": 0.8, "top_k": 5, "seed": 3}]
+)
+def test_the_tiny_model_says_the_same_with_and_without_the_cache(
+    tiny: Path, tmp_path: Path, params: dict[str, object]
+) -> None:
+    questions = ["Hello?", "And then?", "Once more?"]
+    texts = {}
+    for name, size in (("with", 10**8), ("without", 0)):
+        engine = start_engine(str(tiny), tmp_path, prefix_cache_bytes=size, prefill_chunk=16)
+        replies = converse(engine, questions, **params)
+        texts[name] = [reply.token_ids for reply, _ in replies]
+        cached = [finished.usage.cached_tokens for _, finished in replies]
+        assert all(cached) if size else not any(cached)
+        assert engine.stop()
+    assert texts["with"] == texts["without"]
+
+
+def test_the_next_turn_of_the_tiny_model_computes_only_what_is_new(tiny: Path, tmp_path: Path) -> None:
+    engine = start_engine(str(tiny), tmp_path)
+    (_, first), (_, second) = converse(engine, ["Hello?", "And then?"])
+    assert engine.stop()
+    known = first.usage.prompt_tokens + first.usage.completion_tokens
+    # The last token was sampled and never computed, unless the reply ended with a token that is not part of
+    # it.
+    assert second.usage.cached_tokens in (known - 1, known)
+
+
+def test_the_real_model_knows_the_capital_of_france_with_and_without_the_cache(real: Engine) -> None:
+    question = "What is the capital of France?"
+    cold, first = generate(real, [], question, max_tokens=12)
+    warm, second = generate(real, [], question, max_tokens=12)
+    assert "Paris" in cold.text
+    assert warm.token_ids == cold.token_ids
+    assert first.usage.cached_tokens > 0  # the system prompt
+    assert second.usage.cached_tokens == second.usage.prompt_tokens - 1
+
+
+def test_what_the_real_model_runs_on_is_told(real: Engine) -> None:
+    assert real.description is not None
+    assert real.description.compute_dtype == "float32"
+    assert "NF4" in real.description.quantization
+    assert round(real.description.parameters / 1e6, 1) == 134.5
+    # 30 layers x 3 heads x 64 x keys and values x 4 bytes
+    assert real.description.kv_bytes_per_token == 30 * 3 * 64 * 2 * 4

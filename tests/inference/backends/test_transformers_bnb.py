@@ -1,0 +1,176 @@
+"""The general backend on a tiny random Llama, against transformers itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import bitsandbytes
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from inference.backends.kv_memory import GrowingLayer
+from inference.backends.transformers_bnb import TransformersBackend
+from inference.errors import ModelUnusable
+from inference.models.locate import prepare
+from inference.models.prepared import PreparedModel
+from tests.inference.backends.tiny import WINDOW, write_tiny_llama
+from tests.inference.doubles import VOCAB_SIZE, engine_config, no_progress
+
+PROMPT = [int(i) for i in np.random.default_rng(1).integers(0, 256, 90)]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedModel:
+    folder = write_tiny_llama(tmp_path_factory.mktemp("tiny"))
+    return prepare(
+        str(folder),
+        models_dir=tmp_path_factory.mktemp("models"),
+        progress=no_progress,
+        cancelled=threading.Event(),
+    )
+
+
+@pytest.fixture(scope="module")
+def backend(prepared: PreparedModel) -> Iterator[TransformersBackend]:
+    config = engine_config(prepared.folder, compute_dtype="float32")
+    backend = TransformersBackend.load(prepared, config, no_progress)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="module")
+def reference(backend: TransformersBackend, prepared: PreparedModel) -> torch.nn.Module:
+    """transformers' own float32 model, its linear layers set to what NF4 makes of them."""
+    model = AutoModelForCausalLM.from_pretrained(prepared.folder, dtype=torch.float32).eval()
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            packed, state = bitsandbytes.functional.quantize_4bit(
+                module.weight.data, blocksize=64, quant_type="nf4"
+            )
+            module.weight.data = bitsandbytes.functional.dequantize_4bit(packed, state)
+    return model
+
+
+def expected_logits(reference: torch.nn.Module, ids: list[int]) -> np.ndarray:
+    with torch.inference_mode():
+        return reference(torch.tensor([ids]), use_cache=False).logits[0, -1].numpy()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 32, 90])
+def test_chunked_prefill_gives_the_logits_of_the_whole_prompt(
+    backend: TransformersBackend, reference: torch.nn.Module, chunk: int
+) -> None:
+    kv = backend.create_kv()
+    logits = None
+    for start in range(0, len(PROMPT), chunk):
+        last = start + chunk >= len(PROMPT)
+        logits = backend.prefill(kv, PROMPT[start : start + chunk], logits=last)
+    assert kv.length == len(PROMPT)
+    assert logits is not None
+    assert logits.shape == (VOCAB_SIZE,)
+    np.testing.assert_allclose(logits, expected_logits(reference, PROMPT), atol=2e-4)
+
+
+def test_decode_steps_give_the_logits_of_the_whole_text(
+    backend: TransformersBackend, reference: torch.nn.Module
+) -> None:
+    kv = backend.create_kv()
+    backend.prefill(kv, PROMPT[:40], logits=False)
+    for position in range(40, 60):
+        row = backend.decode([kv], [PROMPT[position]])[0]
+        np.testing.assert_allclose(row, expected_logits(reference, PROMPT[: position + 1]), atol=2e-4)
+
+
+def test_sequences_of_different_lengths_decode_side_by_side(
+    backend: TransformersBackend, reference: torch.nn.Module
+) -> None:
+    lengths = (3, 40, 17)
+    kvs = [backend.create_kv() for _ in lengths]
+    for kv, length in zip(kvs, lengths, strict=True):
+        backend.prefill(kv, PROMPT[:length], logits=False)
+    for step in range(5):
+        rows = backend.decode(kvs, [PROMPT[length + step] for length in lengths])
+        for row, length in zip(rows, lengths, strict=True):
+            whole = PROMPT[: length + step + 1]
+            np.testing.assert_allclose(row, expected_logits(reference, whole), atol=2e-4)
+
+
+def test_copied_blocks_are_as_good_as_computed_ones(backend: TransformersBackend) -> None:
+    computed = backend.create_kv()
+    backend.prefill(computed, PROMPT[:64], logits=False)
+    blocks = [backend.copy_block(computed, start, start + 32) for start in (0, 32)]
+    pasted = backend.create_kv()
+    for block in blocks:
+        backend.append_block(pasted, block, 32)
+    np.testing.assert_array_equal(
+        backend.prefill(pasted, PROMPT[64:], logits=True), backend.prefill(computed, PROMPT[64:], logits=True)
+    )
+
+
+def test_part_of_a_block_can_be_used(backend: TransformersBackend, reference: torch.nn.Module) -> None:
+    computed = backend.create_kv()
+    backend.prefill(computed, PROMPT[:32], logits=False)
+    pasted = backend.create_kv()
+    backend.append_block(pasted, backend.copy_block(computed, 0, 32), 20)
+    other = [*PROMPT[:20], *PROMPT[50:60]]
+    logits = backend.prefill(pasted, other[20:], logits=True)
+    np.testing.assert_allclose(logits, expected_logits(reference, other), atol=2e-4)
+
+
+def test_a_block_is_a_copy(backend: TransformersBackend) -> None:
+    kv = backend.create_kv()
+    backend.prefill(kv, PROMPT[:8], logits=False)
+    block = backend.copy_block(kv, 0, 8)
+    before = block.layers[0][0].clone()
+    with torch.inference_mode():
+        kv.cache.layers[0].keys.zero_()
+    assert torch.equal(block.layers[0][0], before)
+    heads, head_dim, layers, both, float32 = 2, 16, 2, 2, 4
+    assert block.nbytes == 8 * heads * head_dim * layers * both * float32
+    assert backend.description.kv_bytes_per_token == block.nbytes // 8
+
+
+def test_buffers_grow_without_changing_what_they_hold() -> None:
+    layer = GrowingLayer()
+    states = torch.randn(1, 2, 1_000, 4)
+    for start in range(0, 1_000, 3):
+        keys, values = layer.update(states[:, :, start : start + 3], -states[:, :, start : start + 3])
+    assert torch.equal(keys, states)
+    assert torch.equal(values, -states)
+    assert layer.get_seq_length() == 1_000
+
+
+def test_what_runs_is_described(backend: TransformersBackend) -> None:
+    description = backend.description
+    assert description.context_window == WINDOW
+    assert description.vocab_size == VOCAB_SIZE
+    assert description.compute_dtype == "float32"
+    per_layer = 64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 128
+    embeddings, norms = 2 * VOCAB_SIZE * 64, 5 * 64
+    assert description.parameters == 2 * per_layer + embeddings + norms
+    assert "NF4 in blocks of 64" in description.quantization
+    assert "not embeddings and head" in description.quantization
+
+
+def test_a_model_without_attention_is_refused(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from transformers import MambaConfig, MambaForCausalLM
+
+    config = MambaConfig(vocab_size=VOCAB_SIZE, hidden_size=32, num_hidden_layers=1, state_size=4)
+    MambaForCausalLM(config).save_pretrained(tmp_path)
+    prepared = replace(
+        prepare(
+            str(write_tiny_llama(tmp_path / "other")),
+            models_dir=tmp_path,
+            progress=no_progress,
+            cancelled=threading.Event(),
+        ),
+        folder=tmp_path,
+    )
+    with pytest.raises(ModelUnusable):
+        TransformersBackend.load(prepared, engine_config(tmp_path), no_progress)
