@@ -28,27 +28,29 @@ from inference.types import ModelStatus
 TEXT = """
 A house in the north of Korea was built around its kitchen fire. The hearth stood lower than the rooms,
 and from it channels of stone ran under the floors. Smoke and hot air passed through them on the way to
-the chimney, which \ stood at the far side of the house, and so the heat that had cooked the rice was
-used a second time before it left. \ The stones were covered with clay, and the clay with sheets of oiled
-paper that grew golden over the years. The place \ nearest to the hearth was the warmest, and it was
-given to the oldest person in the house or to a guest who had come \ through the snow.
+the chimney, which stood at the far side of the house, and so the heat that had cooked the rice was used
+a second time before it left. The stones were covered with clay, and the clay with sheets of oiled paper
+that grew golden over the years. The place nearest to the hearth was the warmest, and it was given to the
+oldest person in the house or to a guest who had come through the snow.
 
 The builders knew several things that an engineer would put into numbers today. Thick stones take long to
-become warm, \ but they stay warm for many hours; thin ones are quick in both. So the stones near the
-fire were thick, since the flames \ would have burned through thin ones, and those at the far end were
-thin, so that the little heat that reached them came \ up at once. The channels rose gently away from the
-fire, because hot air wants to climb, and behind the chimney there was \ a pit where ash and rain could
-fall without putting out the draught. One fire in the evening was enough for the night. \ Nobody had to
-get up to feed it, and nobody breathed its smoke.
+become warm, but they stay warm for many hours; thin ones are quick in both. So the stones near the fire
+were thick, since the flames would have burned through thin ones, and those at the far end were thin, so
+that the little heat that reached them came up at once. The channels rose gently away from the fire,
+because hot air wants to climb, and behind the chimney there was a pit where ash and rain could fall
+without putting out the draught. One fire in the evening was enough for the night. Nobody had to get up
+to feed it, and nobody breathed its smoke.
 
 A computer at home can be thought of in the same way. Reading a long question is like heating the stones:
-it costs most \ of the work, and it is done before the first word of an answer appears. If the machine
-forgot everything after each \ answer, the stones would have to be heated again for the next question,
-although almost all of it had been read a moment \ ago. If it keeps what it has computed, only the new
-words cost anything. Several people may share the same warm floor, as \ long as the beginning of what
-they ask is the same. The cost of keeping the heat is room: every word that stays warm takes \ some
-memory, and when there is no more room, something has to grow cold. It is best to let go of what has not
-been used \ for the longest time, and to keep what everybody stands on.
+it costs most of the work, and it is done before the first word of an answer appears. If the machine
+forgot everything after each answer, the stones would have to be heated again for the next question,
+although almost all of it had been read a moment ago. If it keeps what it has computed, only the new
+words cost anything. Several people may share the same warm floor, as long as the beginning of what they
+ask is the same. The cost of keeping the heat is room: every word that stays warm takes some memory, and
+when there is no more room, something has to grow cold. It is best to let go of what has not been used
+for the longest time, and to keep what everybody stands on. And whoever tends the fire should be able to
+see at any time how warm the floor is, what has been read, what was only remembered, and what the next
+question is going to cost.
 """
 
 
