@@ -1,0 +1,192 @@
+"""The command line, run as people run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from storage.database import Database
+from storage.files import FILE_NAME
+from tests.inference.backends.tiny import write_tiny_llama
+
+ONDOL = Path(sys.executable).with_name("ondol")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_llama(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "ONDOL_DATA_DIR": str(tmp_path / "data"),
+        "ONDOL_MODELS_DIR": str(tmp_path / "models"),
+    }
+
+
+def ondol(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ONDOL, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@contextmanager
+def running(environment: dict[str, str], *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server and its address; ended as Ctrl+C does."""
+    process = subprocess.Popen(
+        [ONDOL, "--port", "0", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield line.partition("Ondol is at ")[2].split()[0], process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def assert_refused(result: subprocess.CompletedProcess[str], words: str, tmp_path: Path) -> None:
+    """One sentence, a failing exit code, and nothing on the disk."""
+    assert result.returncode == 1
+    assert result.stderr.startswith("ondol: ")
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "data").exists()
+    assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["ask", "hello"]])
+def test_an_unknown_model_is_refused(
+    environment: dict[str, str], tmp_path: Path, command: list[str]
+) -> None:
+    result = ondol(environment, *command, "--model", "nonsense")
+    assert_refused(result, "There is no model 'nonsense'. It can be one of smollm2-135m", tmp_path)
+
+
+def test_a_missing_model_file_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    assert_refused(ondol(environment, "--model", "./no.gguf"), "There is no file or folder ./no.gguf", tmp_path)
+
+
+def test_a_truncated_model_is_refused_with_the_numbers(
+    environment: dict[str, str], tmp_path: Path, tiny: Path
+) -> None:
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    for file in tiny.iterdir():
+        content = file.read_bytes()
+        (cut / file.name).write_bytes(content[:-1_000] if file.suffix == ".safetensors" else content)
+    size = (cut / "model.safetensors").stat().st_size
+    assert_refused(ondol(environment, "--model", str(cut)), f"{size:,}", tmp_path)
+
+
+def test_a_file_that_is_no_model_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUX" + bytes(100))
+    assert_refused(ondol(environment, "--model", str(tmp_path / "broken.gguf")), "broken.gguf", tmp_path)
+
+
+def test_a_port_in_use_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert_refused(ondol(environment, "--port", str(port)), f"Port {port} is in use", tmp_path)
+
+
+def test_a_data_folder_that_cannot_be_made_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = ondol(environment, "--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    assert_refused(result, "cannot be made", tmp_path)
+
+
+def test_a_database_of_a_newer_version_is_refused_and_unchanged(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "newer"
+    Database.open(folder).close()
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (folder / FILE_NAME).read_bytes()
+    result = ondol(environment, "--port", "0", "--data-dir", str(folder))
+    assert_refused(result, "newer", tmp_path)
+    assert (folder / FILE_NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--temperature", "9"], "temperature is 9.0; it must be from 0 to 5"),
+        (["--top-p", "0"], "top_p is 0.0"),
+        (["--max-tokens", "0"], "max_tokens is 0"),
+    ],
+)
+def test_sampling_params_out_of_range_are_refused_before_anything_loads(
+    environment: dict[str, str], tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    assert_refused(ondol(environment, "ask", "hello", *arguments), words, tmp_path)
+
+
+def test_ask_prints_one_object_and_stores_nothing(
+    environment: dict[str, str], tmp_path: Path, tiny: Path
+) -> None:
+    arguments = ("ask", "hello", "--json", "--model", str(tiny), "--max-tokens", "8", "--seed", "5")
+    first, second = (ondol(environment, *arguments, "--temperature", "1") for _ in range(2))
+    report = json.loads(first.stdout)
+    for key in ("reply", "usage", "timings", "context", "model", "quantization"):
+        assert key in report
+    context, usage = report["context"], report["usage"]
+    assert context["system"] + context["history"] + context["question"] == usage["prompt_tokens"]
+    assert usage["completion_tokens"] <= 8
+    assert report["params"]["seed"] == 5
+    assert json.loads(second.stdout)["reply"] == report["reply"]
+    assert not (tmp_path / "data").exists()
+
+
+def test_ask_prints_the_reply_alone_on_standard_output(environment: dict[str, str], tiny: Path) -> None:
+    arguments = ("ask", "hello", "--model", str(tiny), "--max-tokens", "8", "--temperature", "0")
+    plain = ondol(environment, *arguments)
+    report = json.loads(ondol(environment, *arguments, "--json").stdout)
+    assert plain.stdout == report["reply"] + "\n"
+    assert "tokens" in plain.stderr
+
+
+def test_the_page_answers_while_the_model_is_still_loading(
+    environment: dict[str, str], tiny: Path
+) -> None:
+    with running(environment, "--model", str(tiny)) as (address, _):
+        page = httpx2.get(address)
+        health = httpx2.get(f"{address}/health").json()
+    assert page.status_code == 200
+    assert health["model"] in ("waiting", "loading")
+
+
+def test_one_data_folder_serves_one_server(environment: dict[str, str], tiny: Path) -> None:
+    with running(environment, "--model", str(tiny)):
+        second = ondol(environment, "--port", "0", "--model", str(tiny))
+    assert second.returncode == 1
+    assert "Another Ondol already uses the data folder" in second.stderr
+
+
+def test_the_data_folder_is_readable_by_its_owner_only(environment: dict[str, str], tiny: Path) -> None:
+    folder = Path(environment["ONDOL_DATA_DIR"])
+    with running(environment, "--model", str(tiny)):
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert all(file.stat().st_mode & 0o077 == 0 for file in folder.glob("ondol.sqlite3*"))
