@@ -135,7 +135,10 @@ def _build_services(engine: Engine, conversations: Conversations) -> Services:
     async def conclude(reply_id: str) -> Finished:
         return await services.finished_frame(reply_id)
 
-    generations = Generations(engine, conversations, conclude)
+    async def announce() -> None:
+        await services.announce_conversations()
+
+    generations = Generations(engine, conversations, conclude, announce)
     turns = Turns(engine, conversations, generations)
     services = Services(engine, conversations, generations, turns, Hub(), Presenter())
     return services

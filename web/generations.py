@@ -7,6 +7,7 @@ is written; `Finished` goes out only after the whole of it is stored.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -35,6 +36,9 @@ CHECKPOINT_TOKENS = 64
 Conclude: TypeAlias = Callable[[str], Awaitable[protocol.Finished]]
 """Makes the `finished` frame of a stored reply, by its id."""
 
+Announce: TypeAlias = Callable[[], Awaitable[None]]
+"""Tells the pages that a conversation has no running reply any more."""
+
 
 @dataclass(slots=True)
 class _Saved:
@@ -51,10 +55,13 @@ class _Saved:
 class Generations:
     """All replies that are being written."""
 
-    def __init__(self, engine: Engine, conversations: Conversations, conclude: Conclude) -> None:
+    def __init__(
+        self, engine: Engine, conversations: Conversations, conclude: Conclude, announce: Announce
+    ) -> None:
         self._engine = engine
         self._conversations = conversations
         self._conclude = conclude
+        self._announce = announce
         self._running: dict[str, Generation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -112,6 +119,8 @@ class Generations:
             frame = protocol.Error("storage", "The server failed while it wrote this reply.", request.id)
         self._running.pop(request.id, None)
         generation.end(frame)
+        with contextlib.suppress(StorageError):  # the list is told again with the next change
+            await self._announce()
 
     async def _follow(self, generation: Generation, request: GenerationRequest) -> Finished:
         """Take the engine's events until the last one, rendering and saving on the way."""

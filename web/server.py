@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
+import signal
 import socket
+import sys
 
 import uvicorn
 from starlette.applications import Starlette
@@ -33,8 +35,13 @@ def run_server(settings: Settings) -> None:
         printer = StatusPrinter()
         app = build_app(settings, database, hosts=loopback_hosts(port), on_status=printer)
         print(f"Ondol is at http://{settings.host}:{port}  (Ctrl+C ends it)", flush=True)
-        uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
-        printer.close()
+        # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: sys.exit(0))
+        try:
+            uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
+        finally:
+            printer.close()
 
 
 def uvicorn_config(app: Starlette) -> uvicorn.Config:

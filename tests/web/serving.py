@@ -122,6 +122,13 @@ class Client:
                 return frame
         raise AssertionError(f"no {kind} frame with {fields}; got {self.frames[-5:]}")
 
+    def wait_for_list(self, *, showing: str = "", hiding: str = "\0") -> None:
+        """Wait for a conversation list with one text and without another."""
+        while True:
+            html = self.wait_for("conversations")["html"]
+            if showing in html and hiding not in html:
+                return
+
     def settle(self) -> None:
         """Wait until everything sent so far was carried out: commands are, one after another."""
         self.wait_for("counted", ref=self.send("count", text=""))

@@ -44,8 +44,10 @@ def ondol(environment: dict[str, str], *arguments: str) -> subprocess.CompletedP
 
 
 @contextmanager
-def running(environment: dict[str, str], *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server and its address; ended as Ctrl+C does."""
+def running(
+    environment: dict[str, str], *arguments: str, ending: signal.Signals = signal.SIGINT
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server and its address; it has to end in order after the signal."""
     process = subprocess.Popen(
         [ONDOL, "--port", "0", *arguments],
         env=environment,
@@ -58,8 +60,8 @@ def running(environment: dict[str, str], *arguments: str) -> Iterator[tuple[str,
         line = process.stdout.readline()
         yield line.partition("Ondol is at ")[2].split()[0], process
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.send_signal(ending)
+        assert process.wait(30) == 0
         assert process.stdout is not None
         process.stdout.close()
 
@@ -75,15 +77,15 @@ def assert_refused(result: subprocess.CompletedProcess[str], words: str, tmp_pat
 
 
 @pytest.mark.parametrize("command", [[], ["serve"], ["ask", "hello"]])
-def test_an_unknown_model_is_refused(
-    environment: dict[str, str], tmp_path: Path, command: list[str]
-) -> None:
+def test_an_unknown_model_is_refused(environment: dict[str, str], tmp_path: Path, command: list[str]) -> None:
     result = ondol(environment, *command, "--model", "nonsense")
     assert_refused(result, "There is no model 'nonsense'. It can be one of smollm2-135m", tmp_path)
 
 
 def test_a_missing_model_file_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
-    assert_refused(ondol(environment, "--model", "./no.gguf"), "There is no file or folder ./no.gguf", tmp_path)
+    assert_refused(
+        ondol(environment, "--model", "./no.gguf"), "There is no file or folder ./no.gguf", tmp_path
+    )
 
 
 def test_a_truncated_model_is_refused_with_the_numbers(
@@ -168,14 +170,18 @@ def test_ask_prints_the_reply_alone_on_standard_output(environment: dict[str, st
     assert "tokens" in plain.stderr
 
 
-def test_the_page_answers_while_the_model_is_still_loading(
-    environment: dict[str, str], tiny: Path
-) -> None:
+def test_the_page_answers_while_the_model_is_still_loading(environment: dict[str, str], tiny: Path) -> None:
     with running(environment, "--model", str(tiny)) as (address, _):
         page = httpx2.get(address)
         health = httpx2.get(f"{address}/health").json()
     assert page.status_code == 200
     assert health["model"] in ("waiting", "loading")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(environment: dict[str, str], tiny: Path, ending: signal.Signals) -> None:
+    with running(environment, "--model", str(tiny), ending=ending) as (address, _):
+        assert httpx2.get(address).status_code == 200
 
 
 def test_one_data_folder_serves_one_server(environment: dict[str, str], tiny: Path) -> None:

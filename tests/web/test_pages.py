@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from tests.web.serving import Served
@@ -31,13 +32,24 @@ def test_rename_and_delete(serve: Serve) -> None:
     accepted, _ = client.say_and_wait("hello")
     conversation = f"/api/conversations/{accepted['conversation_id']}"
     assert served.post(f"{conversation}/rename", {"title": "새 이름"}).status_code == 204
-    assert "새 이름" in client.wait_for("conversations")["html"]
+    client.wait_for_list(showing="새 이름")
     assert "새 이름" in served.get("/").text
     assert served.post(f"{conversation}/delete", {}).status_code == 204
-    assert "새 이름" not in client.wait_for("conversations")["html"]
+    client.wait_for_list(hiding="새 이름")
     assert served.get(f"/c/{accepted['conversation_id']}").status_code == 404
     assert served.post(f"{conversation}/rename", {"title": "x"}).status_code == 404
     assert served.post(f"{conversation}/delete", {}).status_code == 204
+
+
+def test_the_list_marks_a_conversation_while_its_reply_is_written(serve: Serve) -> None:
+    pace = threading.Semaphore(12)
+    served = serve(lambda prompt: "abcdefghij" * 4, pace=pace)
+    client = served.ready_client()
+    client.say("go")
+    client.wait_for_list(showing="a reply is being written")
+    pace.release(1_000)
+    client.wait_for("finished")
+    client.wait_for_list(hiding="a reply is being written")
 
 
 def test_deleting_a_conversation_ends_its_reply(serve: Serve) -> None:
