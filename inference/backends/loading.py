@@ -47,6 +47,8 @@ def load_model(prepared: PreparedModel, config: EngineConfig, progress: Progress
         _refuse_unsupported(prepared)
         model = _load(prepared, dtype, device, progress, config.models_dir)
     model.eval()
+    if model.config._attn_implementation == "sdpa":  # else the architecture needs one of its own
+        model.set_attn_implementation(ATTENTION)
     words, parameters = _quantization_in_words(model, prepared), _count_parameters(model)
     choose_kernels(model, dtype, device)
     return LoadedModel(model, device, dtype, words, parameters, int(model.get_memory_footprint()))
@@ -84,7 +86,6 @@ def _from_folder(
             folder,
             dtype=dtype,
             device_map={"": device},
-            attn_implementation=ATTENTION,
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
