@@ -69,7 +69,7 @@ class Engine:
         self._prepare = prepare
         self._load_backend = load_backend
         self._on_status = on_status
-        self._waiting = WaitingRoom(config.max_waiting)
+        self._waiting = WaitingRoom(config.max_waiting, config.max_sequences)
         self._open: dict[str, Sequence] = {}  # every request between submit and Finished
         self._running: dict[str, Sequence] = {}
         self._cache = PrefixCache(config.prefix_cache_bytes)
