@@ -24,7 +24,7 @@ from inference.config import EngineConfig
 from inference.errors import EngineStopped, InferenceError
 from inference.models.prepared import PreparedModel, Progress
 from inference.prefix_cache import PrefixCache, common_prefix
-from inference.sampler import sample
+from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.tokenization import ChatTokenizer
@@ -244,7 +244,7 @@ class Engine:
             return
         sequence.report_prefill()
         if logits is not None:
-            self._accept(backend, sequence, sample(logits, sequence.request.params, 0))
+            self._accept(backend, sequence, sample(logits[None], [sequence.draw])[0])
 
     def _decode(self, backend: Backend, sequences: list[Sequence]) -> None:
         try:
@@ -252,13 +252,13 @@ class Engine:
         except Exception as error:
             self._break_off(sequences, error)
             return
-        for sequence, logits in zip(sequences, rows, strict=True):
-            token = sample(logits, sequence.request.params, len(sequence.completion_ids))
+        sampled = sample(rows, [sequence.draw for sequence in sequences])
+        for sequence, token in zip(sequences, sampled, strict=True):
             self._accept(backend, sequence, token)
 
-    def _accept(self, backend: Backend, sequence: Sequence, token_id: int) -> None:
+    def _accept(self, backend: Backend, sequence: Sequence, token: Sampled) -> None:
         description = backend.description
-        reason = sequence.accept(token_id, description.eos_token_ids, description.context_window)
+        reason = sequence.accept(token, description.eos_token_ids, description.context_window)
         if reason is not None:
             self._finish(backend, sequence, reason)
 
