@@ -1,7 +1,8 @@
 """How much of a prompt to read at a time, from measured speed. Worker thread only.
 
-Small chunks cost speed, large ones keep others waiting: while somebody reads a long prompt, the chats that are being
-written may pause for three of their usual gaps between tokens at most, and a stop must take effect soon.
+Small chunks cost speed, large ones keep others waiting: while somebody reads a long prompt, the chats that
+are being written may pause for three of their usual gaps between tokens at most, and a stop must take effect
+soon.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from inference.types import Queued
 class WaitingRoom:
     """Requests that wait, in turns: whoever was served longest ago is next, then whoever came first.
 
-    So one client with many requests cannot keep others waiting, and a free place never stays empty. Everyone in
-    the room is told their position whenever it changes.
+    So one client with many requests cannot keep others waiting, and a free place never stays empty. Everyone
+    in the room is told their position whenever it changes.
     """
 
     def __init__(self, places: int, served_at_once: int = 1) -> None:
