@@ -83,6 +83,14 @@ def test_nothing_scrolls_sideways(serve: Serve, open_tab: OpenTab, width: int) -
     chat.assert_no_sideways_scroll()
 
 
+def test_an_empty_page_in_a_low_window_is_read_from_its_top(serve: Serve, open_tab: OpenTab) -> None:
+    chat = open_tab(serve().url, width=320, height=420).wait_until_ready()
+    expect(chat.page.get_by_text("System text")).to_be_in_viewport()
+    chat.page.mouse.move(160, 200)
+    chat.page.mouse.wheel(0, 60)
+    expect(chat.page.get_by_role("button", name="Jump to latest")).to_be_hidden()
+
+
 def test_on_a_phone_the_list_is_a_sheet(serve: Serve, open_tab: OpenTab) -> None:
     chat = open_tab(serve().url, width=360, height=740)
     chat.send_message("hello")

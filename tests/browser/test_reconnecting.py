@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import expect
 
 from tests.browser.chat_page import ChatPage
-from tests.browser.pacing import Pace
+from tests.browser.pacing import Loading, Pace
+from tests.inference.doubles import prepare_double
 from tests.web.serving import Served
 
 Serve = Callable[..., Served]
@@ -35,7 +37,10 @@ def test_an_interrupted_reply_is_kept_and_shown_after_reconnecting(serve: Serve,
     assert chat.messages()[-1].text == "and on"
 
 
-def test_a_message_written_without_a_connection_goes_out_with_it(serve: Serve, open_tab: OpenTab) -> None:
+def test_a_message_written_without_a_connection_goes_out_once_the_model_is_back(
+    serve: Serve, open_tab: OpenTab, tmp_path: Path
+) -> None:
+    loading = Loading(lambda: prepare_double(tmp_path / "model"))
     served = serve()
     chat = open_tab(served.url).wait_until_ready()
     chat.expect_complaint(NO_CONNECTION)
@@ -43,7 +48,12 @@ def test_a_message_written_without_a_connection_goes_out_with_it(serve: Serve, o
     expect(chat.page.get_by_text("Reconnecting")).to_be_visible()
     chat.send_message("are you there")
     expect(chat.page.get_by_role("alert")).to_contain_text("Your message goes out as soon as")
-    serve(port=served.port)
+    serve(port=served.port, prepare=loading)
+    chat.wait_until_connected()
+    expect(chat.page.locator("#progress")).to_contain_text("Fetching the double")
+    chat.assert_message_text("are you there")
+    expect(chat.composer).to_have_value("")
+    loading.fetched.set()
     chat.wait_for_reply()
     chat.assert_message_text("are you there", "are you there")
     chat.reload()
