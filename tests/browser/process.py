@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-c", "from web.cli import main; main()", "serve")
+# Threads that wait for each other sleep: on a shared machine those that spin keep the others from working.
+ENVIRONMENT = {"OMP_WAIT_POLICY": "passive"}
 START_S = 60
 END_S = 30
 
@@ -30,7 +33,12 @@ class Ondol:
         options = ["--port", str(self._port), "--data-dir", str(self._data_dir)]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, *options], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+                [*COMMAND, *options],
+                cwd=ROOT,
+                env={**os.environ, **ENVIRONMENT},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         assert self._process.stdout is not None
         address = _address(self._process.stdout)
