@@ -40,6 +40,8 @@ from inference.types import (
 
 logger = logging.getLogger(__name__)
 
+LOADING_S = 0.5
+
 Prepare: TypeAlias = Callable[[EngineConfig, Progress, threading.Event], PreparedModel]
 LoadBackend: TypeAlias = Callable[[PreparedModel, EngineConfig, Progress], Backend]
 
@@ -144,7 +146,8 @@ class Engine:
         for sequence in list(self._open.values()):
             sequence.ask_to_stop()
         if self._thread.is_alive():
-            self._thread.join(timeout_s)
+            # Nothing is lost by leaving a model half loaded, and an import cannot be interrupted.
+            self._thread.join(timeout_s if self.status.phase is ModelPhase.READY else min(timeout_s, LOADING_S))
         return not self._thread.is_alive()
 
     # On the worker thread

@@ -147,7 +147,7 @@ class Turns:
             system=measured.system,
             pinned=measured.pinned,
             history=measured.history,
-            draft=measured.question,
+            draft=measured.question if text else 0,
             reserve=measured.reserve,
             warm=self._engine.cached_tokens(measured.prompt_ids),
             left_out=len(measured.left_out),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -12,8 +11,6 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-c", "from web.cli import main; main()", "serve")
-# Threads that wait for each other sleep: on a shared machine those that spin keep the others from working.
-ENVIRONMENT = {"OMP_WAIT_POLICY": "passive"}
 START_S = 60
 END_S = 30
 
@@ -35,7 +32,6 @@ class Ondol:
             self._process = subprocess.Popen(
                 [*COMMAND, *options],
                 cwd=ROOT,
-                env={**os.environ, **ENVIRONMENT},
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
