@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from inference.prefix_cache import PrefixCache, common_prefix
+from inference.prefix_cache import PrefixCache
+from inference.token_blocks import common_prefix
 from tests.inference.doubles import TokenBlock
 
 TOKENS = st.lists(st.integers(0, 2), max_size=14).map(tuple)
@@ -129,7 +130,7 @@ class Bounded(RuleBasedStateMachine):
     @invariant()
     def the_bytes_are_within_the_bound_and_counted_right(self) -> None:
         assert self.cache.nbytes <= 1_500
-        assert self.cache.nbytes == sum(node.block.nbytes for node in self.cache._nodes())
+        assert self.cache.nbytes == sum(node.block.nbytes for node in self.cache._nodes.values())
 
 
 TestUnbounded = Unbounded.TestCase
