@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypedDict
 
 from starlette.applications import Starlette
@@ -65,11 +66,17 @@ def build_engine(
     settings: Settings,
     on_status: Callable[[ModelStatus], None],
     *,
+    keep_prefixes: bool = False,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
 ) -> Engine:
-    """The engine that the settings describe; the last two arguments are for doubles."""
-    return Engine(settings.engine, prepare_model or _prepare_configured, backend, on_status)
+    """The engine that the settings describe; the last two arguments are for doubles.
+
+    keep_prefixes: whether the prefix cache survives on disk. One process at a time may do that.
+    """
+    folder = settings.prefix_cache_dir if keep_prefixes else None
+    config = replace(settings.engine, prefix_cache_dir=folder)
+    return Engine(config, prepare_model or _prepare_configured, backend, on_status)
 
 
 def build_app(
@@ -95,7 +102,9 @@ def build_app(
             with contextlib.suppress(RuntimeError):  # the loop may have closed by now
                 loop.call_soon_threadsafe(services.announce_status)
 
-        engine = build_engine(settings, announce, prepare_model=prepare_model, backend=backend)
+        engine = build_engine(
+            settings, announce, keep_prefixes=True, prepare_model=prepare_model, backend=backend
+        )
         services = _build_services(engine, Conversations(database))
         await _note_leftovers(services)
         engine.start(START_DELAY_S)
