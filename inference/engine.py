@@ -136,6 +136,10 @@ class Engine:
         """
         self._keeper.forget(owner)
 
+    def stored_owners(self) -> set[str]:
+        """The conversations of which something is kept on disk. Waits for the disk."""
+        return self._keeper.owners()
+
     @property
     def alive(self) -> bool:
         """Whether the worker thread is running."""

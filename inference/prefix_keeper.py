@@ -17,7 +17,7 @@ from inference.block_files import StoredBlock, root_name
 from inference.models.prepared import PreparedModel
 from inference.prefix_cache import PrefixCache
 from inference.prefix_store import PrefixStore
-from inference.token_blocks import BLOCK_TOKENS, Node
+from inference.token_blocks import BLOCK_TOKENS, NOBODY, Node
 from inference.types import GenerationRequest, ModelDescription
 
 logger = logging.getLogger(__name__)
@@ -81,6 +81,17 @@ class PrefixKeeper:
                 self._store.forget(owner, self._cache.owners())
             except OSError as error:
                 logger.warning("the stored prefix cache could not be tidied: %s", error)
+
+    def owners(self) -> set[str]:
+        """The conversations that something on disk belongs to."""
+        with self._lock:
+            if self._store is None:
+                return set()
+            try:
+                self._store.open()
+            except OSError as error:
+                logger.warning("the stored prefix cache cannot be read: %s", error)
+            return self._store.owners() - {NOBODY}
 
     def why_lost(self, request: GenerationRequest, cached: int) -> str | None:
         """Why fewer tokens are cached than an earlier turn computed, where that is so and known."""

@@ -85,6 +85,10 @@ class PrefixStore:
         """Whose a block is."""
         return self._owners.get(name, frozenset())
 
+    def owners(self) -> set[str]:
+        """Everyone who owns a block."""
+        return {owner for owners in self._owners.values() for owner in owners}
+
     def read(self, block: StoredBlock) -> BlockArrays | None:
         """The arrays of a block; None when its file is damaged, which removes it."""
         path = self._path(block.name)

@@ -107,6 +107,7 @@ def build_app(
         )
         services = _build_services(engine, Conversations(database))
         await _note_leftovers(services)
+        await run_in_threadpool(_forget_deleted, services)
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}
@@ -158,6 +159,15 @@ async def _note_leftovers(services: Services) -> None:
     count = await run_in_threadpool(services.conversations.interrupt_leftovers)
     if count:
         logger.warning("%d replies were cut short by the last end of the server", count)
+
+
+def _forget_deleted(services: Services) -> None:
+    """What a server that was killed while it deleted a conversation had not forgotten yet."""
+    for conversation_id in services.engine.stored_owners():
+        try:
+            services.conversations.get(conversation_id)
+        except NotFound:
+            services.engine.forget(conversation_id)
 
 
 async def _shut_down(services: Services, database: Database) -> None:

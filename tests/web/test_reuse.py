@@ -140,6 +140,18 @@ def test_deleting_a_conversation_leaves_none_of_it_in_the_cache(serve: Serve, tm
     assert cached(served, again["reply_id"]) == len("<system\nBe brief.>\n<user\n")
 
 
+def test_what_a_killed_server_had_not_forgotten_is_forgotten_at_the_next_start(
+    serve: Serve, tmp_path: Path
+) -> None:
+    served = serve()
+    accepted, _ = served.ready_client().say_and_wait(LONG)
+    Conversations(served.database).delete(accepted["conversation_id"])
+    served.close()
+    assert len(files(tmp_path)) > 1
+    serve().get("/")
+    assert len(files(tmp_path)) == 1
+
+
 def test_a_conversation_that_is_deleted_while_a_reply_is_written_leaves_nothing_either(
     serve: Serve, tmp_path: Path
 ) -> None:
