@@ -38,6 +38,15 @@ class StreamingDetokenizer:
         return new.replace(REPLACEMENT, "")
 
 
+def token_text(decode: Decode, before: Sequence[int], token_id: int) -> str:
+    """The text that a token adds after those `before` it (the last few suffice); empty while a character is
+    incomplete, and for special tokens.
+    """
+    earlier = decode(before).rstrip(REPLACEMENT)
+    text = decode([*before, token_id]).rstrip(REPLACEMENT)
+    return text[len(earlier) :].replace(REPLACEMENT, "")
+
+
 class StopStrings:
     """Ends a text before the first of several strings, holding back what may yet become one."""
 

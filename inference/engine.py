@@ -25,7 +25,7 @@ from inference.errors import EngineStopped, InferenceError
 from inference.models.prepared import PreparedModel, Progress
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
-from inference.sampler import sample
+from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.token_blocks import common_prefix
@@ -71,7 +71,7 @@ class Engine:
         self._prepare = prepare
         self._load_backend = load_backend
         self._on_status = on_status
-        self._waiting = WaitingRoom(config.max_waiting)
+        self._waiting = WaitingRoom(config.max_waiting, config.max_sequences)
         self._open: dict[str, Sequence] = {}  # every request between submit and Finished
         self._running: dict[str, Sequence] = {}
         self._cache = PrefixCache(config.prefix_cache_bytes)
@@ -262,7 +262,7 @@ class Engine:
             return
         sequence.report_prefill()
         if logits is not None:
-            self._accept(backend, sequence, sample(logits, sequence.request.params, 0))
+            self._accept(backend, sequence, sample(logits[None], [sequence.draw])[0])
 
     def _decode(self, backend: Backend, sequences: list[Sequence]) -> None:
         try:
@@ -270,13 +270,13 @@ class Engine:
         except Exception as error:
             self._break_off(sequences, error)
             return
-        for sequence, logits in zip(sequences, rows, strict=True):
-            token = sample(logits, sequence.request.params, len(sequence.completion_ids))
+        sampled = sample(rows, [sequence.draw for sequence in sequences])
+        for sequence, token in zip(sequences, sampled, strict=True):
             self._accept(backend, sequence, token)
 
-    def _accept(self, backend: Backend, sequence: Sequence, token_id: int) -> None:
+    def _accept(self, backend: Backend, sequence: Sequence, token: Sampled) -> None:
         description = backend.description
-        reason = sequence.accept(token_id, description.eos_token_ids, description.context_window)
+        reason = sequence.accept(token, description.eos_token_ids, description.context_window)
         if reason is not None:
             self._finish(backend, sequence, reason)
 

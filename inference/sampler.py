@@ -1,42 +1,69 @@
-"""Choosing the next token from logits, in numpy, so that every backend samples alike. Worker thread."""
+"""Choosing the next token from logits, in numpy, so that every backend samples alike. Worker thread.
+
+What a row gives never depends on the rows beside it: only exact (IEEE) operations run over several rows at
+once, and rows are summed and exponentiated one by one.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from inference.backends.base import Logits
-from inference.types import SamplingParams
+from inference.penalties import TokenCounts
+from inference.sampling_params import SamplingParams
+from inference.types import TokenLogprob
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+TokenIds: TypeAlias = npt.NDArray[np.intp]
 
 
-def sample(logits: Logits, params: SamplingParams, index: int) -> int:
-    """The next token id. `logits` has shape [vocab]; `index` counts the reply's tokens from 0.
-
-    Temperature 0 takes the largest logit. Otherwise top_k and then top_p keep the likeliest tokens, as the
-    processors of transformers do (temperature first), and one of them is drawn by inverting the cumulative
-    distribution at a uniform number that depends on (seed, index) alone.
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What one row of logits is sampled with. `index` counts the reply's tokens from 0; `counts` has to be
+    there when the params penalize.
     """
-    if params.temperature == 0:
-        return int(np.argmax(logits))
-    candidates, probabilities = candidate_distribution(logits, params)
-    cumulative = np.cumsum(probabilities)
-    drawn = noise(params.seed or 0, index) * cumulative[-1]
-    return int(candidates[min(int(np.searchsorted(cumulative, drawn, side="right")), len(candidates) - 1)])
+
+    params: SamplingParams
+    index: int
+    counts: TokenCounts | None = None
 
 
-def candidate_distribution(
-    logits: Logits, params: SamplingParams
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """The tokens that may be drawn, likeliest first, and their probabilities (which sum to 1)."""
-    scaled = logits.astype(np.float64) / params.temperature
-    order = _likeliest_first(scaled, params.top_k)
-    weights = np.exp(scaled[order] - scaled[order[0]])
-    probabilities = weights / weights.sum()
-    if params.top_p < 1:
-        before = np.cumsum(probabilities) - probabilities
-        kept = int(np.count_nonzero(before < params.top_p))
-        order, probabilities = order[:kept], probabilities[:kept] / probabilities[:kept].sum()
-    return order, probabilities
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A chosen token, and its log-probability when the params ask for it."""
+
+    token_id: int
+    logprob: TokenLogprob | None = None
+
+
+def sample(logits: Logits, draws: Sequence[Draw]) -> list[Sampled]:
+    """One token for every row of `logits`, which has shape [len(draws), vocab] and is left as it is.
+
+    In the order of transformers' generation: penalties, temperature, top_k, top_p, min_p. Temperature 0
+    takes the largest logit, of equal ones the lowest id. Otherwise one of the tokens that stay is drawn by
+    inverting their cumulative distribution, in the order of their ids, at a uniform number that depends on
+    (seed, index) alone. A row without a finite largest logit is greedy too.
+    """
+    penalized = _penalized(logits, draws)
+    tokens: list[int] = penalized.argmax(axis=-1).tolist()
+    drawn = [
+        row
+        for row, draw in enumerate(draws)
+        if draw.params.temperature > 0 and np.isfinite(penalized[row, tokens[row]])
+    ]
+    if drawn:
+        temperatures = np.array([draws[row].params.temperature for row in drawn])
+        for row, weights in zip(drawn, token_weights(penalized[drawn], temperatures), strict=True):
+            tokens[row] = _invert(weights, draws[row])
+    return [
+        Sampled(token, token_logprob(row, token, draw.params.logprobs) if draw.params.logprobs else None)
+        for row, token, draw in zip(logits, tokens, draws, strict=True)
+    ]
 
 
 def noise(seed: int, index: int) -> float:
@@ -46,8 +73,82 @@ def noise(seed: int, index: int) -> float:
     return float(np.random.Generator(np.random.Philox(key=[seed, index])).random())
 
 
-def _likeliest_first(scaled: npt.NDArray[np.float64], top_k: int) -> npt.NDArray[np.intp]:
-    if 0 < top_k < len(scaled):
-        chosen = np.argpartition(-scaled, top_k - 1)[:top_k]
-        return chosen[np.lexsort((chosen, -scaled[chosen]))]
-    return np.argsort(-scaled, kind="stable")
+def token_logprob(logits: Logits, token_id: int, alternatives: int) -> TokenLogprob:
+    """Log-softmax of a row of shape [vocab], in float64: of one token, and of the likeliest."""
+    row = logits.astype(np.float64)
+    row -= row.max()
+    row -= np.log(np.exp(row).sum())
+    likeliest = _at_least_kth(row, alternatives)
+    likeliest = likeliest[np.lexsort((likeliest, -row[likeliest]))][:alternatives]
+    top = tuple(zip(likeliest.tolist(), row[likeliest].tolist(), strict=True))
+    return TokenLogprob(token_id, float(row[token_id]), top)
+
+
+def token_weights(logits: Logits | Floats, temperatures: Floats) -> Floats:
+    """Probabilities up to a factor: exp((logit - largest) / temperature), so that the likeliest has 1."""
+    weights = logits.astype(np.float64)
+    weights -= weights.max(axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):  # a temperature next to 0 leaves the likeliest alone
+        weights /= temperatures[:, None]
+    for row in weights:
+        np.exp(row, out=row)
+    return weights
+
+
+def kept_tokens(weights: Floats, params: SamplingParams) -> TokenIds:
+    """Ids, ascending, of the tokens that top_k, top_p and min_p leave of a row of shape [vocab].
+
+    As TopKLogitsWarper, TopPLogitsWarper and MinPLogitsWarper of transformers: top_k keeps all that are as
+    likely as the k-th; top_p takes the likeliest first (of equal ones the lowest id) until their share of
+    what top_k left reaches it; min_p removes what is below that part of the likeliest one's probability
+    (Nguyen et al., arXiv:2407.01082).
+    """
+    if params.top_k:
+        ids = _at_least_kth(weights, params.top_k)
+        ids = ids[_nucleus(weights[ids], params.top_p)]
+    else:
+        ids = _nucleus(weights, params.top_p)
+    return ids[weights[ids] >= params.min_p] if params.min_p else ids
+
+
+def _penalized(logits: Logits, draws: Sequence[Draw]) -> Logits | Floats:
+    if not any(draw.params.penalizes for draw in draws):
+        return logits
+    penalized = logits.astype(np.float64)
+    for row, draw in zip(penalized, draws, strict=True):
+        if draw.params.penalizes and draw.counts is not None:
+            draw.counts.penalize(row, draw.params)
+    return penalized
+
+
+def _invert(weights: Floats, draw: Draw) -> int:
+    ids = kept_tokens(weights, draw.params)
+    cumulative = np.cumsum(weights[ids])
+    drawn = noise(draw.params.seed or 0, draw.index) * cumulative[-1]
+    return int(ids[min(int(np.searchsorted(cumulative, drawn, side="right")), len(ids) - 1)])
+
+
+def _at_least_kth(values: Floats, k: int) -> TokenIds:
+    """Ids, ascending, of the values that are not below the k-th largest."""
+    if k >= len(values):
+        return np.arange(len(values))
+    return np.flatnonzero(values >= np.partition(values, len(values) - k)[-k])
+
+
+def _nucleus(weights: Floats, top_p: float) -> TokenIds:
+    """Places, ascending, of the smallest set of likeliest tokens whose share is at least `top_p`."""
+    if top_p == 1:
+        return np.arange(len(weights))
+    total = weights.sum()
+    # Tokens below an even share of the tail cannot reach into the nucleus, all together; half of that leaves
+    # room for rounding. Only the others are sorted, by value, since that is quicker than sorting places.
+    likely = np.flatnonzero(weights >= 0.5 * (1 - top_p) * total / len(weights))
+    values = weights[likely]
+    descending = np.sort(values)[::-1]
+    before = np.cumsum(descending) - descending
+    size = int(np.count_nonzero(before < top_p * total))
+    least = descending[size - 1]
+    kept = values > least
+    kept[np.flatnonzero(values == least)[: size - np.count_nonzero(kept)]] = True
+    nucleus: TokenIds = likely[kept]
+    return nucleus

@@ -11,10 +11,16 @@ from inference.types import Queued
 
 
 class WaitingRoom:
-    """Requests in the order they came. Everyone in it is told their position whenever it changes."""
+    """Requests that wait, in turns: whoever was served longest ago is next, then whoever came first.
 
-    def __init__(self, places: int) -> None:
+    So one client with many requests cannot keep others waiting, and a free place never stays empty. Everyone
+    in the room is told their position whenever it changes.
+    """
+
+    def __init__(self, places: int, served_at_once: int = 1) -> None:
         self._places = places
+        self._served_at_once = served_at_once
+        self._last_turn: dict[str, int] = {}  # of each client, while anybody waits
         self._waiting: deque[Sequence] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -31,7 +37,7 @@ class WaitingRoom:
             if len(self._waiting) >= self._places:
                 raise EngineBusy(len(self._waiting), self._places)
             self._waiting.append(sequence)
-            sequence.emit(self._place(len(self._waiting)))
+            self._tell_positions()
             self._changed.notify()
 
     def take(self) -> Sequence | None:
@@ -39,7 +45,11 @@ class WaitingRoom:
         with self._changed:
             if not self._waiting:
                 return None
-            sequence = self._waiting.popleft()
+            sequence = self._in_turn()[0]
+            self._waiting.remove(sequence)
+            self._last_turn[sequence.request.client] = max(self._last_turn.values(), default=0) + 1
+            if not self._waiting:
+                self._last_turn.clear()
             self._tell_positions()
             return sequence
 
@@ -81,8 +91,21 @@ class WaitingRoom:
             self._reply_s = reply_s if self._reply_s is None else 0.7 * self._reply_s + 0.3 * reply_s
 
     def _tell_positions(self) -> None:
-        for position, sequence in enumerate(self._waiting, start=1):
-            sequence.emit(self._place(position))
+        for position, sequence in enumerate(self._in_turn(), start=1):
+            sequence.emit(Queued(position, self._eta_s(position)))
 
-    def _place(self, position: int) -> Queued:
-        return Queued(position, None if self._reply_s is None else round(position * self._reply_s, 1))
+    def _in_turn(self) -> list[Sequence]:
+        """Everybody, in the order they will be served if nobody else comes."""
+        last_turn, left, order = dict(self._last_turn), list(self._waiting), []
+        turn = max(last_turn.values(), default=0)
+        while left:
+            following = min(left, key=lambda sequence: last_turn.get(sequence.request.client, 0))
+            left.remove(following)
+            order.append(following)
+            turn += 1
+            last_turn[following.request.client] = turn
+        return order
+
+    def _eta_s(self, position: int) -> float | None:
+        """When a place will be free: places free up evenly over the time that a reply was seen to take."""
+        return None if self._reply_s is None else round(position * self._reply_s / self._served_at_once, 1)

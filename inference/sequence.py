@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from inference.detokenizer import Decode, StopStrings, StreamingDetokenizer
+from inference.penalties import TokenCounts
+from inference.sampler import Draw, Sampled
 from inference.types import (
     Delta,
     Event,
@@ -32,6 +34,7 @@ class Sequence:
         self.stop_asked_at: float | None = None
         self._detokenizer = StreamingDetokenizer(decode)
         self._stops = StopStrings(request.params.stop)
+        self._counts = TokenCounts(request.prompt_ids) if request.params.penalizes else None
         self._submitted_at = time.monotonic()
         self._started_at: float | None = None
         self._prefilled_at: float | None = None
@@ -52,6 +55,11 @@ class Sequence:
     def in_prefill(self) -> bool:
         """Whether some of the prompt is still to be computed."""
         return bool(self.kv.length < len(self.prompt_ids))
+
+    @property
+    def draw(self) -> Draw:
+        """What the next token is sampled with."""
+        return Draw(self.request.params, len(self.completion_ids), self._counts)
 
     @property
     def stop_asked(self) -> bool:
@@ -85,15 +93,19 @@ class Sequence:
         """The next tokens of the prompt to compute."""
         return self.prompt_ids[self.kv.length : self.kv.length + size]
 
-    def accept(self, token_id: int, eos_token_ids: tuple[int, ...], window: int) -> FinishReason | None:
+    def accept(self, sampled: Sampled, eos_token_ids: tuple[int, ...], window: int) -> FinishReason | None:
         """Take the sampled token; the reason why the reply ends with it, if it does."""
         self._last_token_at = time.monotonic()
         if self._first_token_at is None:
             self._first_token_at = self._last_token_at
-        if token_id in eos_token_ids:
+        token_id, logprob = sampled.token_id, sampled.logprob
+        if token_id in eos_token_ids and not self.request.params.ignore_eos:
             return FinishReason.STOP
         self.completion_ids.append(token_id)
-        self.emit(Delta(self._stops.add(self._detokenizer.add(token_id)), (token_id,)))
+        if self._counts is not None:
+            self._counts.add(token_id)
+        text = self._stops.add(self._detokenizer.add(token_id))
+        self.emit(Delta(text, (token_id,), (logprob,) if logprob is not None else ()))
         if self._stops.found:
             return FinishReason.STOP
         length = len(self.completion_ids)

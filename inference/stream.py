@@ -28,7 +28,7 @@ class EventStream:
             wake = not self._pending
             last = self._pending[-1] if self._pending else None
             if isinstance(event, Delta) and isinstance(last, Delta):
-                self._pending[-1] = Delta(last.text + event.text, last.token_ids + event.token_ids)
+                self._pending[-1] = last.then(event)
             elif type(event) is type(last):
                 self._pending[-1] = event  # only the newest position or progress matters
             else:

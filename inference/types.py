@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from inference.errors import InvalidParams
+from inference.sampling_params import MAX_SEED as MAX_SEED
+from inference.sampling_params import SamplingParams as SamplingParams
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
@@ -37,58 +38,6 @@ class ChatMessage:
     token_ids: tuple[int, ...] | None = None
     pinned: bool = False
     key: str = ""
-
-
-MAX_TOKENS_LIMIT = 1_000_000
-MAX_STOP_STRINGS = 8
-MAX_STOP_LENGTH = 200
-MAX_SEED = 2**63 - 1
-
-
-def _require(ok: bool, name: str, value: object, allowed: str) -> None:
-    if not ok:
-        raise InvalidParams(f"{name} is {value!r}; it must be {allowed}.")
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingParams:
-    """How the next token is chosen. Values out of range raise `InvalidParams`.
-
-    temperature: 0 is greedy; otherwise logits are divided by it. 0 to 5.
-    top_p: the smallest set of tokens whose probabilities sum to it stays. Above 0, up to 1; 1 is off.
-    top_k: only the k likeliest stay. 0 is off.
-    seed: the noise of token i depends on (seed, i) alone. None draws a seed, which the reply records.
-    max_tokens: the most tokens a reply may have. None leaves the choice to the server's reserve.
-    stop: the reply ends before the first of these strings.
-    """
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    seed: int | None = None
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.temperature <= 5, "temperature", self.temperature, "from 0 to 5")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
-        _require(0 <= self.top_k <= 1_000_000, "top_k", self.top_k, "from 0 to 1,000,000")
-        _require(
-            self.seed is None or 0 <= self.seed <= MAX_SEED, "seed", self.seed, f"from 0 to {MAX_SEED:,}"
-        )
-        _require(
-            self.max_tokens is None or 1 <= self.max_tokens <= MAX_TOKENS_LIMIT,
-            "max_tokens",
-            self.max_tokens,
-            f"from 1 to {MAX_TOKENS_LIMIT:,}",
-        )
-        _require(
-            len(self.stop) <= MAX_STOP_STRINGS, "stop", len(self.stop), f"at most {MAX_STOP_STRINGS} strings"
-        )
-        for text in self.stop:
-            _require(
-                0 < len(text) <= MAX_STOP_LENGTH, "stop", text[:20], f"1 to {MAX_STOP_LENGTH} characters long"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +106,31 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely a token was to the model itself: under temperature 1, before penalties and cuts.
+
+    logprob: natural logarithm of its probability. top: the likeliest tokens with theirs, likeliest first;
+    as many as were asked for, whether or not the token is among them.
+    """
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """New text, and the ids of the tokens behind it. Text may lag behind ids while a character is
-    incomplete.
+    incomplete. `logprobs` has one entry a token when they were asked for, else none.
     """
 
     text: str
     token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+    def then(self, later: Delta) -> Delta:
+        """Both in one."""
+        return Delta(self.text + later.text, self.token_ids + later.token_ids, self.logprobs + later.logprobs)
 
 
 @dataclass(frozen=True, slots=True)

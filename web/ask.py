@@ -6,13 +6,14 @@ import asyncio
 import secrets
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
 
 from inference.context import ContextFit, fit, reserve_for
+from inference.detokenizer import Decode, token_text
 from inference.engine import Engine, Tokenizing
 from inference.errors import InferenceError, ModelUnavailable
 from inference.models.locate import check
@@ -26,10 +27,14 @@ from inference.types import (
     ModelPhase,
     ModelStatus,
     SamplingParams,
+    TokenLogprob,
 )
 from web.app import build_engine
 from web.settings import Settings
 from web.terminal import StatusPrinter
+
+TEXT_CONTEXT = 8
+"""Tokens before one that its text depends on."""
 
 
 def run_ask(settings: Settings, question: str, wishes: Mapping[str, Any], *, as_json: bool) -> None:
@@ -67,9 +72,12 @@ async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_
             window=engine.tokenizing.model.context_window,
             max_tokens=params.max_tokens,
         )
-        text, finished = await _generate(engine, fitted, params, show=not as_json)
+        reply, finished = await _generate(engine, fitted, params, show=not as_json)
         if as_json:
-            print(_as_json(engine, text, finished, fitted, params))
+            report = _report(engine, reply, finished, fitted, params)
+            if params.logprobs:
+                report["logprobs"] = _logprobs(engine.tokenizing.tokenizer.decode, reply.logprobs)
+            print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         if finished.reason is FinishReason.ERROR:
             raise InferenceError(finished.error or "The computation failed.")
     finally:
@@ -86,20 +94,21 @@ def _params(tokenizing: Tokenizing, wishes: Mapping[str, Any]) -> SamplingParams
 
 async def _generate(
     engine: Engine, fitted: ContextFit, params: SamplingParams, *, show: bool
-) -> tuple[str, Finished]:
+) -> tuple[Delta, Finished]:
+    """The whole reply as one delta, and its end."""
     stream = EventStream(asyncio.get_running_loop())
     engine.submit(GenerationRequest(uuid.uuid4().hex, fitted.prompt_ids, params), stream.put)
-    text = ""
+    reply = Delta("", ())
     async for event in stream:
         if isinstance(event, Delta):
-            text += event.text
+            reply = reply.then(event)
             if show:
                 print(event.text, end="", flush=True)
         elif isinstance(event, Finished):
             if show:
                 print(flush=True)
                 print(_in_words(event), file=sys.stderr)
-            return text, event
+            return reply, event
     raise RuntimeError("the engine's events ended without a last one")
 
 
@@ -111,16 +120,16 @@ def _in_words(finished: Finished) -> str:
     return f"{usage.completion_tokens:,} tokens{first}{rate}{reused}"
 
 
-def _as_json(
-    engine: Engine, text: str, finished: Finished, fitted: ContextFit, params: SamplingParams
-) -> str:
+def _report(
+    engine: Engine, reply: Delta, finished: Finished, fitted: ContextFit, params: SamplingParams
+) -> dict[str, Any]:
     description = engine.description
     context = {
         name: getattr(fitted, name)
         for name in ("window", "system", "pinned", "history", "question", "reserve")
     }
-    report = {
-        "reply": text,
+    return {
+        "reply": reply.text,
         "finish_reason": finished.reason,
         "usage": asdict(finished.usage),
         "timings": asdict(finished.timings),
@@ -131,4 +140,17 @@ def _as_json(
         "backend": description.backend if description else None,
         "compute_dtype": description.compute_dtype if description else None,
     }
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+
+
+def _logprobs(decode: Decode, logprobs: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
+    """One entry a token, with the text that it and each alternative adds to the reply."""
+    ids = [token.token_id for token in logprobs]
+
+    def entry(place: int, token_id: int, logprob: float) -> dict[str, Any]:
+        text = token_text(decode, ids[max(0, place - TEXT_CONTEXT) : place], token_id)
+        return {"token_id": token_id, "text": text, "logprob": logprob}
+
+    return [
+        entry(place, token.token_id, token.logprob) | {"top": [entry(place, *other) for other in token.top]}
+        for place, token in enumerate(logprobs)
+    ]

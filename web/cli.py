@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
 from inference.errors import InferenceError
 from inference.models.catalogue import DEFAULT_MODEL
+from inference.sampling_params import SamplingParams
 from storage.errors import StorageError
 from web.errors import StartFailed
 from web.settings import DEFAULT_PORT, Settings, default_data_dir, default_models_dir
@@ -88,16 +90,24 @@ def serve(
 
 @app.command()
 def ask(
+    context: typer.Context,
     question: Annotated[str, typer.Argument(help="What to ask.")],
     model: Model = DEFAULT_MODEL,
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
-    top_p: Annotated[float | None, typer.Option()] = None,
-    top_k: Annotated[int | None, typer.Option()] = None,
+    top_p: Annotated[float | None, typer.Option(help="1 is off.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="0 is off.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="0 is off.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="1 is off.")] = None,
+    presence_penalty: Annotated[float | None, typer.Option(help="0 is off.")] = None,
+    frequency_penalty: Annotated[float | None, typer.Option(help="0 is off.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same reply.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The most tokens of the reply.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
+    logprobs: Annotated[
+        int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
+    ] = None,
     compute_dtype: Dtype = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
@@ -108,18 +118,17 @@ def ask(
         compute_dtype=compute_dtype,
         models_dir=models_dir or default_models_dir(),
     )
-    wishes = {
-        "temperature": temperature,
-        "top_p": top_p,
-        "top_k": top_k,
-        "seed": seed,
-        "max_tokens": max_tokens,
-        "stop": tuple(stop) if stop else None,
-    }
     from web.ask import run_ask
 
     with _one_sentence():
-        run_ask(settings, question, {k: v for k, v in wishes.items() if v is not None}, as_json=as_json)
+        run_ask(settings, question, _wishes(context), as_json=as_json)
+
+
+def _wishes(context: typer.Context) -> dict[str, Any]:
+    """The sampling params that were given: their options have their names."""
+    names = {field.name for field in fields(SamplingParams)}
+    given = {name: value for name, value in context.params.items() if name in names and value is not None}
+    return {**given, "stop": tuple(given["stop"])} if "stop" in given else given
 
 
 @contextmanager

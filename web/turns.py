@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -193,15 +193,8 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
 
 
 def as_json(params: SamplingParams) -> dict[str, Any]:
-    """Sampling params as they are stored."""
-    return {
-        "temperature": params.temperature,
-        "top_p": params.top_p,
-        "top_k": params.top_k,
-        "seed": params.seed,
-        "max_tokens": params.max_tokens,
-        "stop": list(params.stop),
-    }
+    """Sampling params as they are stored, every one of them."""
+    return {**asdict(params), "stop": list(params.stop)}
 
 
 def title_of(text: str) -> str:

@@ -97,25 +97,25 @@ class SequenceKV:
     """The KV cache of one running sequence."""
 
     def __init__(self, layers: int) -> None:
-        self._layers = [GrowingLayer() for _ in range(layers)]
-        self.cache = Cache(layers=self._layers)
+        self.layers = [GrowingLayer() for _ in range(layers)]
+        self.cache = Cache(layers=self.layers)
 
     @property
     def length(self) -> int:
         """Tokens held."""
-        return self._layers[-1].get_seq_length() if self._layers else 0
+        return int(self.layers[-1].get_seq_length())
 
     def copy(self, start: int, stop: int) -> TorchKVBlock:
         """A copy of tokens start..stop (exclusive)."""
         layers = tuple(
             (layer.keys[0, :, start:stop].clone(), layer.values[0, :, start:stop].clone())
-            for layer in self._layers
+            for layer in self.layers
         )
         return TorchKVBlock.of(layers, stop - start)
 
     def append(self, block: TorchKVBlock, length: int) -> None:
         """Append the first `length` tokens of a block."""
-        for layer, (keys, values) in zip(self._layers, block.layers, strict=True):
+        for layer, (keys, values) in zip(self.layers, block.layers, strict=True):
             layer.update(keys[None, :, :length], values[None, :, :length])
 
 

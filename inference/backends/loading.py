@@ -14,6 +14,8 @@ import transformers
 from bitsandbytes.functional import has_avx512bf16
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 
+from inference.backends.cpu_kernels import choose_kernels
+from inference.backends.ragged_decode import ATTENTION
 from inference.config import EngineConfig
 from inference.errors import ModelUnusable
 from inference.models.folders import private_folder, publish
@@ -45,15 +47,11 @@ def load_model(prepared: PreparedModel, config: EngineConfig, progress: Progress
         _refuse_unsupported(prepared)
         model = _load(prepared, dtype, device, progress, config.models_dir)
     model.eval()
-    _choose_cpu_kernel(model, dtype)
-    return LoadedModel(
-        model,
-        device,
-        dtype,
-        _quantization_in_words(model, prepared),
-        _count_parameters(model),
-        int(model.get_memory_footprint()),
-    )
+    if model.config._attn_implementation == "sdpa":  # else the architecture needs one of its own
+        model.set_attn_implementation(ATTENTION)
+    words, parameters = _quantization_in_words(model, prepared), _count_parameters(model)
+    choose_kernels(model, dtype, device)
+    return LoadedModel(model, device, dtype, words, parameters, int(model.get_memory_footprint()))
 
 
 def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
@@ -136,13 +134,6 @@ def _refuse_unsupported(prepared: PreparedModel) -> None:
             f"{prepared.name} has {', '.join(sorted(kinds - ATTENTION_LAYERS))} layers; "
             "Ondol runs models whose layers are all attention."
         )
-
-
-def _choose_cpu_kernel(model: PreTrainedModel, dtype: torch.dtype) -> None:
-    """Keep bitsandbytes from computing in bfloat16 on CPUs that have it, where float32 was asked for."""
-    if dtype is torch.float32:
-        for module in _linear4bit(model):
-            module.support_avx512bf16_for_cpu = False
 
 
 def _linear4bit(model: PreTrainedModel) -> Iterator[bitsandbytes.nn.Linear4bit]:

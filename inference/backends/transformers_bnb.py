@@ -12,18 +12,22 @@ from transformers import PreTrainedModel
 from inference.backends.base import BlockArrays, Logits
 from inference.backends.kv_memory import SequenceKV, TorchKVBlock
 from inference.backends.loading import LoadedModel, load_model
+from inference.backends.ragged_decode import ATTENTION, batch_cache
 from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelDescription
 
+BATCHING_TOLERANCE = 0.05  # of the logits' spread; bfloat16 alone rounds by about 0.01
+
 
 class TransformersBackend:
-    """Prefill and decode through a transformers model, one sequence at a time."""
+    """Prefill one sequence at a time; decode all of them in one step."""
 
     def __init__(self, loaded: LoadedModel, prepared: PreparedModel) -> None:
         self._model: PreTrainedModel = loaded.model
         self._layers = int(self._model.config.get_text_config().num_hidden_layers)
         self._device = loaded.device
+        self.batches = _is_plain(self._model.config) and self._batching_agrees()
         self.description = self._describe(loaded, prepared)
 
     @classmethod
@@ -46,8 +50,9 @@ class TransformersBackend:
     @torch.inference_mode()
     def decode(self, kvs: Sequence[SequenceKV], token_ids: Sequence[int]) -> Logits:
         """One token for each sequence; logits of shape [sequences, vocab]."""
-        rows = [self._forward(kv, [token]) for kv, token in zip(kvs, token_ids, strict=True)]
-        return np.stack(rows)
+        if not self.batches:
+            return np.stack([self._forward(kv, [token]) for kv, token in zip(kvs, token_ids, strict=True)])
+        return self._step(kvs, token_ids)
 
     def copy_block(self, kv: SequenceKV, start: int, stop: int) -> TorchKVBlock:
         """A copy of tokens start..stop of `kv`."""
@@ -75,6 +80,37 @@ class TransformersBackend:
         )
         row: Logits = output.logits[0, -1].float().cpu().numpy()
         return row
+
+    def _step(self, kvs: Sequence[SequenceKV], token_ids: Sequence[int]) -> Logits:
+        """One forward pass for all sequences, whatever their lengths."""
+        output = self._model(
+            input_ids=torch.tensor(token_ids, device=self._device)[:, None],
+            position_ids=torch.tensor([kv.length for kv in kvs], device=self._device)[:, None],
+            cache=batch_cache(kvs),
+            use_cache=True,
+        )
+        rows: Logits = output.logits[:, -1].float().cpu().numpy()
+        return rows
+
+    @torch.inference_mode()
+    def _batching_agrees(self) -> bool:
+        """Whether a step of two sequences gives what each gives alone.
+
+        Architectures differ in what their attention takes besides keys and values (soft caps, sinks);
+        where one needs more than the step in `ragged_decode` knows, its sequences go one by one.
+        """
+        prompts, tokens = ([1, 2, 3, 4, 5], [6, 7]), [8, 9]
+        together, alone = ([self.create_kv() for _ in prompts] for _ in range(2))
+        for kvs in (together, alone):
+            for kv, prompt in zip(kvs, prompts, strict=True):
+                self._forward(kv, prompt)
+        expected = np.stack([self._forward(kv, [token]) for kv, token in zip(alone, tokens, strict=True)])
+        try:
+            found = self._step(together, tokens)
+        except (RuntimeError, TypeError, ValueError, AttributeError):
+            return False
+        error, spread = np.square(found - expected).mean(), expected.var()
+        return bool(error <= BATCHING_TOLERANCE**2 * spread)
 
     def _tensor(self, token_ids: Sequence[int]) -> Any:
         return torch.tensor([list(token_ids)], device=self._device)
@@ -104,3 +140,12 @@ class TransformersBackend:
     def _probe(self, kv: SequenceKV) -> Logits:
         """One token through the whole model: shows that it runs, and what a token of KV costs."""
         return self._forward(kv, [0])
+
+
+def _is_plain(config: Any) -> bool:
+    """Whether attention runs on our function, and every layer attends to all tokens."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None)
+    if kinds is None:
+        kinds = ["sliding_attention" if getattr(text, "sliding_window", None) else "full_attention"]
+    return config._attn_implementation == ATTENTION and set(kinds) == {"full_attention"}

@@ -109,9 +109,9 @@ def _local_path(source: str) -> Path | None:
     """The existing path that a source means; None for a catalogue name or a repository."""
     if source in CATALOGUE:
         return None
-    path = Path(source).expanduser()
+    path = os.path.expanduser(source)  # pathlib's raises where there is no such user
     if source and "\0" not in source and os.path.exists(path):
-        return path
+        return Path(path)
     if _looks_like_path(source):
         raise ModelNotFound(f"There is no file or folder {source}. Check the path given as the model.")
     if _REPOSITORY.fullmatch(source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from inference.types import SamplingParams
 
 DEFAULT_SAMPLING = SamplingParams(temperature=0.7, top_p=0.9)
 """For models whose publisher recommends nothing."""
+CUTS = ("temperature", "top_p", "top_k", "min_p")
+"""What a publisher recommends together: one of them alone means that the others are off."""
 
 
 def prepare_folder(folder: Path, *, models_dir: Path, name: str, source: str) -> PreparedModel:
@@ -47,7 +50,7 @@ def prepare_folder(folder: Path, *, models_dir: Path, name: str, source: str) ->
         bos_token=bos,
         eos_token=eos,
         eos_token_ids=_eos_ids(folder, (generation, config, _text_config(config)), tokenizer, eos),
-        defaults=_sampling(generation),
+        defaults=_sampling(folder / "generation_config.json", generation),
         work_folder=models_dir / f"folder-{_identity(folder, weights)}",
     )
 
@@ -139,22 +142,23 @@ def _token_id(tokenizer: JsonObject, text: str) -> int | None:
     return None
 
 
-def _sampling(generation: JsonObject) -> SamplingParams:
-    """What generation_config.json recommends; a missing part means "off", as in transformers."""
+def _sampling(file: Path, generation: JsonObject) -> SamplingParams:
+    """What generation_config.json recommends; a missing part means "off", as in transformers.
+
+    Raises ModelUnusable with the range for a value that is out of it.
+    """
+    given = {name: generation.get(name) for name in (*CUTS, "repetition_penalty")}
+    known: dict[str, Any] = {name: value for name, value in given.items() if _is_number(value)}
     if generation.get("do_sample") is False:
-        return SamplingParams(temperature=0.0)
-    given = {key: generation.get(key) for key in ("temperature", "top_p", "top_k")}
-    known = {key: value for key, value in given.items() if isinstance(value, (int, float))}
-    if not known:
-        return DEFAULT_SAMPLING
+        known = {"temperature": 0.0} | {k: v for k, v in known.items() if k == "repetition_penalty"}
     try:
-        return SamplingParams(
-            temperature=float(known.get("temperature", 1.0)),
-            top_p=float(known.get("top_p", 1.0)),
-            top_k=int(known.get("top_k", 0)),
-        )
-    except InvalidParams:
-        return DEFAULT_SAMPLING
+        return SamplingParams(**known) if known.keys() & set(CUTS) else replace(DEFAULT_SAMPLING, **known)
+    except InvalidParams as error:
+        raise ModelUnusable(f"In {file}, {error} Correct it there, or remove it.") from error
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _identity(folder: Path, weights: tuple[Path, ...]) -> str:

@@ -20,6 +20,7 @@ export class Chat {
   #counter = new Counter((id) => this.#count(id));
   #stopping = null;
   #tooLong = "";
+  #unsent = false; // the outbox waits for a server that would accept it
 
   /**
    * @param {?string} conversationId
@@ -42,8 +43,7 @@ export class Chat {
   /** The socket is open, for the first time or again. */
   opened() {
     this.#batch.flush();
-    const { socket } = this.#parts;
-    if (this.#outbox.frame) socket.send(this.#outbox.frame);
+    this.#unsent = this.#outbox.frame !== null;
     this.#watch();
     if (this.#stopping) this.#sendStop();
     this.#counter.forget();
@@ -87,11 +87,11 @@ export class Chat {
   received(frame) {
     if (["queued", "prefill", "delta", "finished"].includes(frame.type)) return this.#batch.push(frame);
     this.#batch.flush();
-    const { context, status, list } = this.#parts;
+    const { context, list } = this.#parts;
     if (frame.type === "accepted") this.#accepted(frame);
     else if (frame.type === "snapshot") this.#snapshot(frame);
     else if (frame.type === "counted" && this.#counter.answered(frame.ref)) context.show(frame.context);
-    else if (frame.type === "status") status.show(frame);
+    else if (frame.type === "status") this.#status(frame);
     else if (frame.type === "conversations") list.replace(frame.html);
     else if (frame.type === "error") this.#failed(frame);
     this.refresh();
@@ -133,6 +133,17 @@ export class Chat {
     if (!sent) return;
     context.draftSent();
     follow.toEnd();
+  }
+
+  /** Every connection begins with a status; a server that has just started takes no messages yet. */
+  #status(frame) {
+    const { status, socket } = this.#parts;
+    const wasBlocked = Boolean(status.blocked);
+    status.show(frame);
+    if (status.blocked) return;
+    if (this.#unsent) socket.send(this.#outbox.frame);
+    this.#unsent = false;
+    if (wasBlocked) this.#counter.ask();
   }
 
   #snapshot(frame) {

@@ -4,6 +4,7 @@ const HANDS_OFF_MS = 250;
 /** Keeps the end of the transcript in view while the reader is there, and never pulls a reader who has left. */
 export class Follow {
   #scroller;
+  #content;
   #jump;
   #near = true;
   #touching = false;
@@ -12,6 +13,7 @@ export class Follow {
   /** @param {HTMLElement} scroller @param {HTMLElement} content @param {HTMLButtonElement} jump */
   constructor(scroller, content, jump) {
     this.#scroller = scroller;
+    this.#content = content;
     this.#jump = jump;
     scroller.addEventListener("scroll", () => this.#look(), { passive: true });
     scroller.addEventListener("wheel", (event) => event.deltaY < 0 && this.#handsOff(), { passive: true });
@@ -30,14 +32,19 @@ export class Follow {
 
   toEnd() {
     this.#near = true;
-    this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#jump.hidden = true;
+    if (!this.#isEmpty) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+  }
+
+  /** Before the first message there is nothing to follow: the page is read from its top. */
+  get #isEmpty() {
+    return !this.#content.querySelector(".message");
   }
 
   #look() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
     this.#near = scrollHeight - scrollTop - clientHeight <= NEAR_PX;
-    this.#jump.hidden = this.#near;
+    this.#jump.hidden = this.#near || this.#isEmpty;
   }
 
   // A wheel's smooth scroll begins within the near zone; following right then would undo it.

@@ -38,6 +38,7 @@ export class ModelStatus {
     this.#button.hidden = status.phase !== "failed";
     this.#button.disabled = false;
     for (const place of document.querySelectorAll(".model-name")) place.textContent = status.model;
+    for (const place of document.querySelectorAll(".model-size")) place.textContent = status.detail.split(". ")[0];
     for (const place of document.querySelectorAll(".model-detail")) place.textContent = status.detail;
     document.querySelector("#model > summary").setAttribute("aria-label", `The model: ${status.model}`);
   }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.detokenizer import StopStrings, StreamingDetokenizer
+from inference.detokenizer import StopStrings, StreamingDetokenizer, token_text
 from tests.inference.doubles import chat_tokenizer
 
 TOKENIZER = chat_tokenizer()
@@ -58,6 +58,14 @@ def test_decoding_looks_at_a_bounded_window(text: str, length: int) -> None:
     for token in TOKENIZER.encode_text((text + "a") * length):
         detokenizer.add(token)
     assert max(seen) < 32
+
+
+@given(st.lists(st.integers(0, 255), max_size=60))
+def test_the_texts_of_single_tokens_make_the_stream(ids: list[int]) -> None:
+    detokenizer = StreamingDetokenizer(TOKENIZER.decode)
+    streamed = [detokenizer.add(token) for token in ids]
+    single = [token_text(TOKENIZER.decode, ids[max(0, at - 8) : at], token) for at, token in enumerate(ids)]
+    assert single == streamed
 
 
 def test_a_stop_string_split_over_pieces_is_never_shown() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from inference.stream import EventStream
-from inference.types import Delta, Event, Finished, FinishReason, Prefill, Timings, Usage
+from inference.types import Delta, Event, Finished, FinishReason, Prefill, Timings, TokenLogprob, Usage
 
 END = Finished(FinishReason.STOP, Usage(1, 0, 1), Timings(0, 0, None, 0, 0))
 
@@ -24,6 +24,20 @@ def test_deltas_merge_while_the_reader_is_behind() -> None:
 
     events = asyncio.run(scenario())
     assert events == [Delta("0123456789" * 10, tuple(range(100))), END]
+
+
+def test_logprobs_of_merged_deltas_follow_each_other() -> None:
+    tokens = [TokenLogprob(number, -0.5 * number, ((1, -0.1),)) for number in range(5)]
+
+    async def scenario() -> list[Event]:
+        stream = EventStream(asyncio.get_running_loop())
+        for token in tokens:
+            stream.put(Delta("x", (token.token_id,), (token,)))
+        stream.put(Delta("held back", ()))
+        stream.put(END)
+        return await read_all(stream)
+
+    assert asyncio.run(scenario()) == [Delta("xxxxxheld back", (0, 1, 2, 3, 4), tuple(tokens)), END]
 
 
 def test_only_the_newest_progress_waits() -> None:

@@ -37,6 +37,7 @@ class Served:
         pace: threading.Semaphore | None = None,
         prepare: Callable[..., PreparedModel] | None = None,
         system_prompt: str = "Be brief.",
+        port: int = 0,
     ) -> None:
         self.backends: list[ScriptedBackend] = []
         self._pace = pace
@@ -47,7 +48,7 @@ class Served:
             system_prompt=system_prompt,
         )
         self.database = Database.open(settings.data_dir)
-        listener = listen("127.0.0.1", 0)
+        listener = listen("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
         app = build_app(
             settings,

@@ -11,11 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from inference.types import SamplingParams
 from storage.database import Database
 from storage.files import FILE_NAME
 from tests.inference.backends.tiny import write_tiny_llama
@@ -138,6 +140,11 @@ def test_a_database_of_a_newer_version_is_refused_and_unchanged(
         (["--temperature", "9"], "temperature is 9.0; it must be from 0 to 5"),
         (["--top-p", "0"], "top_p is 0.0"),
         (["--max-tokens", "0"], "max_tokens is 0"),
+        (["--min-p", "2"], "min_p is 2.0; it must be from 0 to 1"),
+        (["--repetition-penalty", "0"], "repetition_penalty is 0.0; it must be from 0.1 to 10"),
+        (["--presence-penalty", "3"], "presence_penalty is 3.0; it must be from -2 to 2"),
+        (["--frequency-penalty", "nan"], "frequency_penalty is nan"),
+        (["--logprobs", "21"], "logprobs is 21; it must be a whole number from 0 to 20"),
     ],
 )
 def test_sampling_params_out_of_range_are_refused_before_anything_loads(
@@ -160,6 +167,24 @@ def test_ask_prints_one_object_and_stores_nothing(
     assert report["params"]["seed"] == 5
     assert json.loads(second.stdout)["reply"] == report["reply"]
     assert not (tmp_path / "data").exists()
+
+
+def test_ask_reports_probabilities_with_the_text_of_every_token(
+    environment: dict[str, str], tiny: Path
+) -> None:
+    arguments = ("--min-p", "0.1", "--repetition-penalty", "1.2", "--frequency-penalty", "0.5")
+    limits = ("--json", "--model", str(tiny), "--max-tokens", "12", "--seed", "5")
+    report = json.loads(ondol(environment, "ask", "hello", *limits, *arguments, "--logprobs", "3").stdout)
+    assert len(report["logprobs"]) == report["usage"]["completion_tokens"] > 0
+    assert "".join(token["text"] for token in report["logprobs"]) == report["reply"]
+    for token in report["logprobs"]:
+        tops = [other["logprob"] for other in token["top"]]
+        assert len(tops) == 3
+        assert tops == sorted(tops, reverse=True)
+        assert token["logprob"] <= tops[0] <= 0
+    params = report["params"]
+    assert params.keys() == {field.name for field in fields(SamplingParams)}
+    assert (params["min_p"], params["repetition_penalty"], params["frequency_penalty"]) == (0.1, 1.2, 0.5)
 
 
 def test_ask_prints_the_reply_alone_on_standard_output(environment: dict[str, str], tiny: Path) -> None:

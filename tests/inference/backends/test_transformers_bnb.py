@@ -89,6 +89,7 @@ def test_decode_steps_give_the_logits_of_the_whole_text(
 def test_sequences_of_different_lengths_decode_side_by_side(
     backend: TransformersBackend, reference: torch.nn.Module
 ) -> None:
+    assert backend.batches
     lengths = (3, 40, 17)
     kvs = [backend.create_kv() for _ in lengths]
     for kv, length in zip(kvs, lengths, strict=True):
@@ -211,3 +212,36 @@ def test_a_model_without_attention_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelUnusable):
         TransformersBackend.load(prepared, engine_config(tmp_path), no_progress)
+
+
+def test_a_family_with_more_to_its_attention_decodes_one_by_one_and_right(tmp_path: Path) -> None:
+    """Gemma 2 caps its scores and slides its window; the batched step knows neither."""
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    torch.manual_seed(0)
+    config = Gemma2Config(
+        vocab_size=VOCAB_SIZE,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        sliding_window=8,
+        max_position_embeddings=WINDOW,
+        attn_logit_softcapping=2.0,
+        initializer_range=0.2,
+    )
+    folder = write_tiny_llama(tmp_path / "tiny")
+    Gemma2ForCausalLM(config).save_pretrained(folder)
+    prepared = prepare(str(folder), models_dir=tmp_path, progress=no_progress, cancelled=threading.Event())
+    backend = TransformersBackend.load(prepared, engine_config(folder, compute_dtype="float32"), no_progress)
+    assert not backend.batches
+    kvs = [backend.create_kv() for _ in range(2)]
+    for kv, length in zip(kvs, (20, 33), strict=True):
+        backend.prefill(kv, PROMPT[:length], logits=False)
+    rows = backend.decode(kvs, [PROMPT[20], PROMPT[33]])
+    for row, length in zip(rows, (20, 33), strict=True):
+        np.testing.assert_allclose(
+            row, backend.prefill(backend.create_kv(), PROMPT[: length + 1], logits=True), atol=2e-4
+        )

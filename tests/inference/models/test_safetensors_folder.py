@@ -87,14 +87,38 @@ def test_a_model_that_never_ends_is_refused(folder: Path, preparing: Preparing) 
     [
         ({"temperature": 0.6, "top_p": 0.95, "top_k": 20}, SamplingParams(0.6, 0.95, 20)),
         ({"top_p": 0.8}, SamplingParams(1.0, 0.8, 0)),
+        ({"min_p": 0.1}, SamplingParams(min_p=0.1)),
+        ({"temperature": 0.6, "repetition_penalty": 1.1}, SamplingParams(0.6, repetition_penalty=1.1)),
+        ({"repetition_penalty": 1.1}, SamplingParams(0.7, 0.9, repetition_penalty=1.1)),
         ({"do_sample": False, "temperature": 0.6}, SamplingParams(0.0)),
-        ({"temperature": 99}, SamplingParams(0.7, 0.9)),
+        ({"do_sample": False, "repetition_penalty": 1.2}, SamplingParams(0.0, repetition_penalty=1.2)),
+        ({"temperature": None, "top_p": True, "min_p": "0.1"}, SamplingParams(0.7, 0.9)),
     ],
 )
 def test_sampling_defaults_are_the_publishers(
     folder: Path, preparing: Preparing, generation: Any, expected: SamplingParams
 ) -> None:
     assert preparing(write_folder(folder, generation_config=generation)).defaults == expected
+
+
+@pytest.mark.parametrize(
+    ("generation", "words"),
+    [
+        ({"temperature": 99}, "temperature is 99; it must be from 0 to 5"),
+        ({"top_k": -1}, "top_k is -1; it must be a whole number from 0"),
+        ({"top_k": float("inf")}, "top_k is inf"),
+        ({"min_p": 1.5}, "min_p is 1.5; it must be from 0 to 1"),
+        ({"repetition_penalty": 0}, "repetition_penalty is 0; it must be from 0.1 to 10"),
+        ({"do_sample": False, "repetition_penalty": -1}, "repetition_penalty is -1"),
+    ],
+)
+def test_sampling_defaults_out_of_range_are_refused_with_file_and_range(
+    folder: Path, preparing: Preparing, generation: Any, words: str
+) -> None:
+    write_folder(folder, generation_config=generation)
+    with pytest.raises(ModelUnusable, match=words) as refusal:
+        preparing(folder)
+    assert str(folder / "generation_config.json") in str(refusal.value)
 
 
 def test_a_template_file_wins_over_the_tokenizers(folder: Path, preparing: Preparing) -> None:
