@@ -20,7 +20,8 @@ class EngineConfig:
     are kept. system_prompt: prefilled once when the model is ready. compute_dtype: `auto` takes bfloat16
     where the device has it, else float32. max_sequences: replies that run side by side. max_waiting: places
     in the queue. prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
-    prefix_cache_bytes: the bound of the prefix cache.
+    prefix_cache_bytes: the bound of the prefix cache, in memory and on disk alike. prefix_cache_dir: a folder
+    for it alone, where it survives a restart; None keeps nothing.
     """
 
     model: str
@@ -31,3 +32,4 @@ class EngineConfig:
     max_waiting: int = 32
     prefill_chunk: int = 128
     prefix_cache_bytes: int = 512 * 1024 * 1024
+    prefix_cache_dir: Path | None = None

@@ -23,10 +23,12 @@ from inference.backends.base import Backend
 from inference.config import EngineConfig
 from inference.errors import EngineStopped, InferenceError
 from inference.models.prepared import PreparedModel, Progress
-from inference.prefix_cache import PrefixCache, common_prefix
+from inference.prefix_cache import PrefixCache
+from inference.prefix_keeper import PrefixKeeper
 from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
+from inference.token_blocks import common_prefix
 from inference.tokenization import ChatTokenizer
 from inference.types import (
     ChatMessage,
@@ -75,6 +77,7 @@ class Engine:
         self._open: dict[str, Sequence] = {}  # every request between submit and Finished
         self._running: dict[str, Sequence] = {}
         self._cache = PrefixCache(config.prefix_cache_bytes)
+        self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
         self._stopping = threading.Event()
         self._may_begin = threading.Event()
         self._retry = threading.Event()
@@ -129,6 +132,16 @@ class Engine:
         """How many leading tokens of a prompt the prefix cache holds now."""
         return self._cache.peek(token_ids)
 
+    def forget(self, owner: str) -> None:
+        """Remove from memory and disk what only this conversation computed. A reply that is still running
+        keeps its KV when it ends: forget it again then. Waits for the disk.
+        """
+        self._keeper.forget(owner)
+
+    def stored_owners(self) -> set[str]:
+        """The conversations of which something is kept on disk. Waits for the disk."""
+        return self._keeper.owners()
+
     @property
     def alive(self) -> bool:
         """Whether the worker thread is running."""
@@ -162,6 +175,7 @@ class Engine:
         try:
             self._serve(backend)
         finally:
+            self._keeper.save_rest()
             self._cache.clear()
             backend.close()
 
@@ -172,6 +186,7 @@ class Engine:
             self.tokenizing = Tokenizing(prepared, ChatTokenizer.load(prepared))
             self._report(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}"))
             backend = self._load_backend(prepared, self.config, self._report)
+            self._keeper.restore(backend, prepared)
             self._pin_system_prompt(backend, self.tokenizing.tokenizer)
         except InferenceError as error:
             self._fail(str(error))
@@ -202,7 +217,9 @@ class Engine:
         if not prefix:
             return
         kv = backend.create_kv()
-        for start in range(0, len(prefix), self.config.prefill_chunk):
+        for block, length in self._cache.match(prefix):
+            backend.append_block(kv, block, length)
+        for start in range(kv.length, len(prefix), self.config.prefill_chunk):
             backend.prefill(kv, prefix[start : start + self.config.prefill_chunk], logits=False)
         self._cache.insert(prefix, lambda start, stop: backend.copy_block(kv, start, stop), pinned=True)
 
@@ -211,7 +228,7 @@ class Engine:
             self._admit(backend)
             if self._running:
                 self._step(backend)
-            elif not self._waiting.wait():
+            elif not self._keeper.save_next() and not self._waiting.wait():
                 return
 
     def _admit(self, backend: Backend) -> None:
@@ -224,6 +241,7 @@ class Engine:
             for block, length in self._cache.match(sequence.prompt_ids[:-1]):
                 backend.append_block(kv, block, length)
             self._running[sequence.request.id] = sequence
+            sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
             sequence.start(kv)
 
     def _step(self, backend: Backend) -> None:
@@ -267,7 +285,11 @@ class Engine:
 
     def _finish(self, backend: Backend, sequence: Sequence, reason: FinishReason) -> None:
         kv = sequence.kv
-        self._cache.insert(sequence.computed_ids, lambda start, stop: backend.copy_block(kv, start, stop))
+        self._cache.insert(
+            sequence.computed_ids,
+            lambda start, stop: backend.copy_block(kv, start, stop),
+            owner=sequence.request.owner,
+        )
         self._waiting.observe(sequence.running_s)
         self._close(sequence, reason)
 

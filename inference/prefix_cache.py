@@ -1,24 +1,26 @@
-"""Keys and values that were computed once, kept for whoever begins with the same tokens. Worker thread only.
+"""Keys and values that were computed once, kept for whoever begins with the same tokens.
 
 A tree of token blocks: every node holds a copy of the KV of up to `block_tokens` tokens, and the path from
 the root to it spells the tokens that came before, so that one copy serves every conversation with that
 beginning. Nodes are copies, never views of a running sequence's cache: evicting one is always safe.
 
 `match` reads (and renews what it used), `insert` adds, and eviction keeps the bytes within the bound after
-each block: the least recently used leaf goes first, pinned ones (the system prompt) last.
+each block: the least recently used leaf goes first, pinned ones (the system prompt) last. A block belongs to
+the conversations that read all of its tokens, so `forget` leaves nothing that only one of them read.
+
+The worker thread matches and inserts; `peek` and `forget` may come from any thread.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from inference.backends.base import KVBlock
+from inference.token_blocks import BLOCK_TOKENS, NOBODY, Node, Tokens, block_name
 
-Tokens: TypeAlias = tuple[int, ...]
-BLOCK_TOKENS = 32
+REMEMBERED_EVICTIONS = 8_192
 
 
 class Reuse(NamedTuple):
@@ -28,32 +30,6 @@ class Reuse(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class _NoTokens:
-    """What the root holds."""
-
-    length: int = 0
-    nbytes: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Node:
-    tokens: Tokens
-    block: KVBlock
-    parent: _Node | None
-    children: dict[Tokens, _Node] = field(default_factory=dict)
-    pinned: bool = False
-    last_used: int = 0
-
-    def nearest(self, tokens: Tokens) -> tuple[_Node | None, int]:
-        """The child that shares the longest beginning with `tokens`, and how long that is."""
-        exact = self.children.get(tokens)
-        if exact is not None:
-            return exact, len(tokens)
-        shared = ((child, common_prefix(child.tokens, tokens)) for child in self.children.values())
-        return max(shared, key=lambda pair: pair[1], default=(None, 0))
-
-
 class PrefixCache:
     """Blocks of KV by the tokens that lead to them, bounded in bytes."""
 
@@ -61,8 +37,11 @@ class PrefixCache:
         self.capacity_bytes = capacity_bytes
         self.nbytes = 0
         self._block_tokens = block_tokens
-        self._root = _Node((), _NoTokens(), None)
+        self._root = Node.root()
+        self._nodes: dict[str, Node] = {}  # by name; each comes after its parent
         self._clock = 0
+        self._evicted: dict[str, None] = {}
+        self._dropped: list[str] = []
         self._lock = threading.Lock()
 
     def match(self, token_ids: Tokens) -> list[Reuse]:
@@ -79,21 +58,84 @@ class PrefixCache:
         with self._lock:
             return sum(length for _, length in self._walk(token_ids))
 
-    def insert(self, token_ids: Tokens, copy: Callable[[int, int], KVBlock], *, pinned: bool = False) -> None:
-        """Keep the KV of `token_ids`; `copy(start, stop)` is called only for blocks that are not here yet."""
+    def insert(
+        self,
+        token_ids: Tokens,
+        copy: Callable[[int, int], KVBlock],
+        *,
+        owner: str = NOBODY,
+        pinned: bool = False,
+    ) -> None:
+        """Keep the KV of `token_ids` for `owner`; `copy(start, stop)` is called only for blocks that are not
+        here yet.
+        """
         with self._lock:
-            self._insert(token_ids, copy, pinned)
+            self._insert(token_ids, copy, owner, pinned)
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def forget(self, owner: str) -> None:
+        """Remove every block that only this conversation used."""
         with self._lock:
-            self._root.children.clear()
+            for node in list(self._nodes.values()):
+                if owner in node.owners and owner != NOBODY:
+                    node.owners.remove(owner)
+                    if not node.owners:  # nobody owns what follows it either: those are removed next
+                        self._remove(node)
+
+    def was_evicted(self, token_ids: Tokens) -> bool:
+        """Whether more of `token_ids` had been cached, and made room for others."""
+        with self._lock:
+            path = list(self._walk(token_ids))
+            whole = [node for node, length in path if length == self._block_tokens]
+            parent = whole[-1] if whole else self._root
+            start = len(whole) * self._block_tokens
+            following = token_ids[start : start + self._block_tokens]
+            known = path[-1][1] if len(path) > len(whole) else 0
+            ends = range(known + 1, len(following) + 1)
+            return any(block_name(parent.name, following[:end]) in self._evicted for end in ends)
+
+    def clear(self, root: str = "") -> None:
+        """Forget everything; the names of blocks start from `root` from now on."""
+        with self._lock:
+            self._root = Node.root(root)
+            self._nodes.clear()
+            self._evicted.clear()
+            self._dropped.clear()
             self.nbytes = 0
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self._nodes())
+    def restore(self, parent: str, tokens: Tokens, block: KVBlock, owners: set[str]) -> None:
+        """Put back a stored block after the one that is called `parent`, where that is here."""
+        with self._lock:
+            node = self._nodes.get(parent, self._root)
+            if node.name != parent or tokens in node.children:
+                return
+            self._clock += 1
+            child = node.child(tokens, block, stored=True)
+            child.owners = owners if node is self._root else owners & node.owners
+            child.last_used = self._clock
+            self._attach(child)
+            self._evict()
 
-    def _walk(self, token_ids: Tokens) -> Iterator[tuple[_Node, int]]:
+    def next_unstored(self) -> Node | None:
+        """A block that is worth keeping on disk and is not there yet; each comes after its parent."""
+        with self._lock:
+            unstored = (node for node in self._nodes.values() if not node.stored)
+            return next((node for node in unstored if node.pinned or node.owners - {NOBODY}), None)
+
+    def owners(self) -> dict[str, frozenset[str]]:
+        """Who owns each block, by its name."""
+        with self._lock:
+            return {name: frozenset(node.owners) for name, node in self._nodes.items()}
+
+    def take_dropped(self) -> list[str]:
+        """Names of the stored blocks that left the tree since the last call."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, []
+            return dropped
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _walk(self, token_ids: Tokens) -> Iterator[tuple[Node, int]]:
         node, position = self._root, 0
         while position < len(token_ids):
             child, length = node.nearest(token_ids[position : position + self._block_tokens])
@@ -104,56 +146,48 @@ class PrefixCache:
                 return
             node, position = child, position + length
 
-    def _insert(self, token_ids: Tokens, copy: Callable[[int, int], KVBlock], pinned: bool) -> None:
+    def _insert(
+        self, token_ids: Tokens, copy: Callable[[int, int], KVBlock], owner: str, pinned: bool
+    ) -> None:
         node = self._root
         self._clock += 1
         for start in range(0, len(token_ids), self._block_tokens):
             tokens = token_ids[start : start + self._block_tokens]
-            child, shared = node.nearest(tokens)
-            if child is None or shared < len(tokens):
-                child = self._add(node, tokens, copy(start, start + len(tokens)))
+            child = node.serving(tokens, owner, pinned=pinned)
+            if child is None:
+                child = node.child(tokens, copy(start, start + len(tokens)))
+                for partial in node.continued_by(tokens, owner):
+                    self._remove(partial)
+                self._attach(child)
             child.last_used = self._clock
+            child.owners.add(owner)
             child.pinned |= pinned
             self._evict()
             if child.parent is None:  # the bound is too small for this path: it went straight away
                 return
             node = child
 
-    def _add(self, parent: _Node, tokens: Tokens, block: KVBlock) -> _Node:
-        pinned = False
-        for partial in list(parent.children.values()):
-            if tokens[: len(partial.tokens)] == partial.tokens:  # an unfinished block that this one continues
-                pinned |= partial.pinned
-                self._remove(partial)
-        node = _Node(tokens, block, parent, pinned=pinned)
-        parent.children[tokens] = node
-        self.nbytes += block.nbytes
-        return node
+    def _attach(self, node: Node) -> None:
+        assert node.parent is not None
+        node.parent.children[node.tokens] = node
+        self._nodes[node.name] = node
+        self.nbytes += node.block.nbytes
+        self._evicted.pop(node.name, None)
 
     def _evict(self) -> None:
         while self.nbytes > self.capacity_bytes:
-            leaves = (node for node in self._nodes() if not node.children)
-            self._remove(min(leaves, key=lambda node: (node.pinned, node.last_used)))
+            leaves = (node for node in self._nodes.values() if not node.children)
+            leaf = min(leaves, key=lambda node: (node.pinned, node.last_used))
+            self._remove(leaf)
+            self._evicted[leaf.name] = None
+            if len(self._evicted) > REMEMBERED_EVICTIONS:
+                del self._evicted[next(iter(self._evicted))]
 
-    def _remove(self, node: _Node) -> None:
+    def _remove(self, node: Node) -> None:
         if node.parent is not None:
             del node.parent.children[node.tokens]
             node.parent = None
+            del self._nodes[node.name]
             self.nbytes -= node.block.nbytes
-
-    def _nodes(self) -> Iterator[_Node]:
-        waiting = [self._root]
-        while waiting:
-            children = waiting.pop().children.values()
-            waiting.extend(children)
-            yield from children
-
-
-def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many leading tokens two sequences share."""
-    length = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        length += 1
-    return length
+            if node.stored:
+                self._dropped.append(node.name)

@@ -29,6 +29,7 @@ class Sequence:
         self.emit = emit
         self.kv: Any = None
         self.cached_tokens = 0
+        self.reuse_lost: str | None = None
         self.completion_ids: list[int] = []
         self.stop_asked_at: float | None = None
         self._detokenizer = StreamingDetokenizer(decode)
@@ -118,7 +119,7 @@ class Sequence:
             self.emit(Delta(held, ()))
         usage = Usage(len(self.prompt_ids), self.cached_tokens, len(self.completion_ids))
         self.kv = None
-        self.emit(Finished(reason, usage, self._timings(), error))
+        self.emit(Finished(reason, usage, self._timings(), error, self.reuse_lost))
 
     def _timings(self) -> Timings:
         now = time.monotonic()

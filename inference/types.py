@@ -44,13 +44,17 @@ class ChatMessage:
 class GenerationRequest:
     """A prompt that is already tokenized, and how to continue it.
 
-    `params.seed` and `params.max_tokens` are filled in by now. `client` is who asks, for fair turns.
+    `params.seed` and `params.max_tokens` are filled in by now. `client` is who asks, for fair turns. `owner`
+    is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
+    computed by an earlier turn: where fewer are cached, the engine says why if it knows.
     """
 
     id: str
     prompt_ids: tuple[int, ...]
     params: SamplingParams
     client: str = ""
+    owner: str = ""
+    reusable_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypedDict
 
 from starlette.applications import Starlette
@@ -65,11 +66,17 @@ def build_engine(
     settings: Settings,
     on_status: Callable[[ModelStatus], None],
     *,
+    keep_prefixes: bool = False,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
 ) -> Engine:
-    """The engine that the settings describe; the last two arguments are for doubles."""
-    return Engine(settings.engine, prepare_model or _prepare_configured, backend, on_status)
+    """The engine that the settings describe; the last two arguments are for doubles.
+
+    keep_prefixes: whether the prefix cache survives on disk. One process at a time may do that.
+    """
+    folder = settings.prefix_cache_dir if keep_prefixes else None
+    config = replace(settings.engine, prefix_cache_dir=folder)
+    return Engine(config, prepare_model or _prepare_configured, backend, on_status)
 
 
 def build_app(
@@ -95,9 +102,12 @@ def build_app(
             with contextlib.suppress(RuntimeError):  # the loop may have closed by now
                 loop.call_soon_threadsafe(services.announce_status)
 
-        engine = build_engine(settings, announce, prepare_model=prepare_model, backend=backend)
+        engine = build_engine(
+            settings, announce, keep_prefixes=True, prepare_model=prepare_model, backend=backend
+        )
         services = _build_services(engine, Conversations(database))
         await _note_leftovers(services)
+        await run_in_threadpool(_forget_deleted, services)
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}
@@ -149,6 +159,15 @@ async def _note_leftovers(services: Services) -> None:
     count = await run_in_threadpool(services.conversations.interrupt_leftovers)
     if count:
         logger.warning("%d replies were cut short by the last end of the server", count)
+
+
+def _forget_deleted(services: Services) -> None:
+    """What a server that was killed while it deleted a conversation had not forgotten yet."""
+    for conversation_id in services.engine.stored_owners():
+        try:
+            services.conversations.get(conversation_id)
+        except NotFound:
+            services.engine.forget(conversation_id)
 
 
 async def _shut_down(services: Services, database: Database) -> None:

@@ -111,7 +111,8 @@ class Generations:
         except StorageError as error:
             logger.error("reply %s could not be stored: %s", request.id, error)
             frame = protocol.Error("storage", str(error), request.id)
-        except NotFound:  # its conversation was deleted meanwhile
+        except NotFound:  # its conversation was deleted meanwhile, and has left its KV behind
+            await run_in_threadpool(self._engine.forget, generation.conversation_id)
             frame = protocol.Error("not_found", "This conversation was deleted.", request.id)
         except Exception:
             logger.exception("reply %s broke off", request.id)
@@ -162,7 +163,7 @@ class Generations:
 
     def _as_end(self, generation: Generation, finished: Finished, context: dict[str, Any]) -> ReplyEnd:
         cut_short = self._closing and finished.reason is FinishReason.ABORT
-        lost = {"reuse_lost": finished.reuse_lost} if finished.reuse_lost else {}
+        lost = context.get("reuse_lost") or finished.reuse_lost
         return ReplyEnd(
             text=generation.text,
             token_ids=tuple(generation.token_ids),
@@ -170,7 +171,7 @@ class Generations:
             finish_reason=None if cut_short else finished.reason.value,
             usage=asdict(finished.usage),
             timings=asdict(finished.timings),
-            context={**context, **lost},
+            context={**context, "reuse_lost": lost},
             error=finished.error,
         )
 

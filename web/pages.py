@@ -66,13 +66,15 @@ async def rename(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Delete a conversation; a reply that is being written in it is stopped."""
+    """Delete a conversation and what was computed for it; a reply that is being written in it is stopped."""
     services: Services = request.state.services
-    running = services.generations.in_conversation(request.path_params["id"])
+    conversation_id = request.path_params["id"]
+    running = services.generations.in_conversation(conversation_id)
     if running is not None:
         services.generations.stop(running.reply_id)
     with contextlib.suppress(NotFound):  # deleted already: what was asked for is so
-        await run_in_threadpool(services.conversations.delete, request.path_params["id"])
+        await run_in_threadpool(services.conversations.delete, conversation_id)
+    await run_in_threadpool(services.engine.forget, conversation_id)
     await services.announce_conversations()
     return Response(status_code=204)
 

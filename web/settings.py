@@ -38,6 +38,11 @@ class Settings:
     models_dir: Path = field(default_factory=default_models_dir)
 
     @property
+    def prefix_cache_dir(self) -> Path:
+        """Where a server keeps its prefix cache: beside the conversations, since it holds their content."""
+        return self.data_dir / "prefix-cache"
+
+    @property
     def engine(self) -> EngineConfig:
         """The engine's part of the settings."""
         return EngineConfig(

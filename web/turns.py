@@ -21,6 +21,7 @@ from web.errors import Refused
 from web.generation import Generation
 from web.generations import Generations
 from web.protocol import ContextView, Count, Send
+from web.reuse import reusable_tokens, system_hash, why_lost
 
 TITLE_LENGTH = 60
 
@@ -74,8 +75,14 @@ class Turns:
         started = await run_in_threadpool(self._conversations.begin_turn, turn)
         if started.repeated:
             return Begun(started, self._generations.get(started.reply.id))
-        request = GenerationRequest(started.reply.id, fitted.prompt_ids, params)
-        context = self._record(tokenizing, fitted)
+        context = self._record(tokenizing, branch, fitted)
+        request = GenerationRequest(
+            started.reply.id,
+            fitted.prompt_ids,
+            params,
+            owner=started.conversation.id,
+            reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
+        )
         return Begun(started, self._generations.start(started.conversation.id, request, context))
 
     async def count(self, command: Count) -> ContextView:
@@ -154,9 +161,9 @@ class Turns:
             excess=measured.excess,
         )
 
-    def _record(self, tokenizing: Tokenizing, fitted: ContextFit) -> dict[str, Any]:
+    def _record(self, tokenizing: Tokenizing, branch: Branch, fitted: ContextFit) -> dict[str, Any]:
         """What the reply keeps about its prompt."""
-        return {
+        record = {
             "window": fitted.window,
             "system": fitted.system,
             "pinned": fitted.pinned,
@@ -166,7 +173,9 @@ class Turns:
             "left_out": list(fitted.left_out),
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
+            "system_hash": system_hash(branch.system_prompt),
         }
+        return {**record, "reuse_lost": why_lost(branch.messages, tokenizing.model.name, record)}
 
 
 def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessage]:

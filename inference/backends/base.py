@@ -4,7 +4,7 @@ so that a backend without torch is possible and the sampler needs none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from inference.types import ModelDescription
 
 Logits: TypeAlias = npt.NDArray[np.float32]
+BlockArrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""The content of a block by name, bit for bit, in types that numpy has."""
 
 
 class KVBlock(Protocol):
@@ -56,6 +58,12 @@ class Backend(Protocol):
 
     def append_block(self, kv: Any, block: Any, length: int) -> None:
         """Append the first `length` tokens of a block to `kv`."""
+
+    def block_to_arrays(self, block: Any) -> BlockArrays:
+        """The content of a block, to be kept in a file."""
+
+    def block_from_arrays(self, arrays: BlockArrays) -> Any:
+        """The block with this content. Raises ValueError when it cannot be one of this model's."""
 
     def close(self) -> None:
         """Release the model's memory."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
+
+from inference.backends.base import BlockArrays
 
 GROWTH_TOKENS = 256
 
@@ -17,6 +21,34 @@ class TorchKVBlock:
     layers: tuple[tuple[torch.Tensor, torch.Tensor], ...]
     length: int
     nbytes: int
+
+    @classmethod
+    def of(cls, layers: tuple[tuple[torch.Tensor, torch.Tensor], ...], length: int) -> TorchKVBlock:
+        """A block of these tensors, which it owns."""
+        return cls(layers, length, sum(keys.nbytes + values.nbytes for keys, values in layers))
+
+    def to_arrays(self) -> BlockArrays:
+        """Arrays called keys.0, values.0, keys.1, ...; numpy has no bfloat16, so its bits go as int16."""
+        named = {f"keys.{i}": keys for i, (keys, _) in enumerate(self.layers)}
+        named |= {f"values.{i}": values for i, (_, values) in enumerate(self.layers)}
+        return {
+            name: (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).cpu().numpy()
+            for name, tensor in named.items()
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: BlockArrays, layers: int, dtype: torch.dtype, device: torch.device
+    ) -> TorchKVBlock:
+        """The block whose `to_arrays` these are. Raises ValueError when they do not fit the model."""
+        names = [(f"keys.{i}", f"values.{i}") for i in range(layers)]
+        if not layers or arrays.keys() != {name for pair in names for name in pair}:
+            raise ValueError(f"{len(arrays)} arrays are not the keys and values of {layers} layers")
+        pairs = [(_tensor(arrays[k], dtype, device), _tensor(arrays[v], dtype, device)) for k, v in names]
+        lengths = {tensor.shape[-2] for pair in pairs for tensor in pair}
+        if len(lengths) != 1:
+            raise ValueError(f"layers hold different numbers of tokens: {sorted(lengths)}")
+        return cls.of(tuple(pairs), lengths.pop())
 
 
 class GrowingLayer(DynamicLayer):
@@ -79,12 +111,22 @@ class SequenceKV:
             (layer.keys[0, :, start:stop].clone(), layer.values[0, :, start:stop].clone())
             for layer in self.layers
         )
-        return TorchKVBlock(layers, stop - start, sum(k.nbytes + v.nbytes for k, v in layers))
+        return TorchKVBlock.of(layers, stop - start)
 
     def append(self, block: TorchKVBlock, length: int) -> None:
         """Append the first `length` tokens of a block."""
         for layer, (keys, values) in zip(self.layers, block.layers, strict=True):
             layer.update(keys[None, :, :length], values[None, :, :length])
+
+
+def _tensor(array: npt.NDArray[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A tensor of [heads, tokens, head_dim] with its own memory."""
+    tensor = torch.tensor(array, device=device)
+    if dtype is torch.bfloat16 and tensor.dtype is torch.int16:
+        tensor = tensor.view(torch.bfloat16)
+    if tensor.dtype is not dtype or tensor.dim() != 3:
+        raise ValueError(f"{tensor.dtype} of shape {tuple(tensor.shape)} is no block of {dtype}")
+    return tensor
 
 
 def _larger(like: torch.Tensor, tokens: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from inference.backends.base import Logits
+from inference.backends.base import BlockArrays, Logits
 from inference.backends.kv_memory import SequenceKV, TorchKVBlock
 from inference.backends.loading import LoadedModel, load_model
 from inference.backends.ragged_decode import ATTENTION, batch_cache
@@ -62,6 +62,14 @@ class TransformersBackend:
         """Append the first `length` tokens of a block."""
         kv.append(block, length)
 
+    def block_to_arrays(self, block: TorchKVBlock) -> BlockArrays:
+        """The content of a block, to be kept in a file."""
+        return block.to_arrays()
+
+    def block_from_arrays(self, arrays: BlockArrays) -> TorchKVBlock:
+        """The block with this content. Raises ValueError when it cannot be one of this model's."""
+        return TorchKVBlock.from_arrays(arrays, self._layers, self._kv_dtype, self._device)
+
     def close(self) -> None:
         """Drop the model."""
         del self._model
@@ -110,6 +118,8 @@ class TransformersBackend:
     def _describe(self, loaded: LoadedModel, prepared: PreparedModel) -> ModelDescription:
         probe = self.create_kv()
         vocab_size = len(self._probe(probe))
+        block = probe.copy(0, 1)
+        self._kv_dtype = block.layers[0][0].dtype
         return ModelDescription(
             name=prepared.name,
             source=prepared.source,
@@ -120,7 +130,7 @@ class TransformersBackend:
             parameters=loaded.parameters,
             weight_bytes=loaded.weight_bytes,
             context_window=prepared.context_window,
-            kv_bytes_per_token=probe.copy(0, 1).nbytes,
+            kv_bytes_per_token=block.nbytes,
             vocab_size=vocab_size,
             threads=torch.get_num_threads(),
             eos_token_ids=prepared.eos_token_ids,

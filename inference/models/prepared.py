@@ -49,3 +49,8 @@ class PreparedModel:
     def converted_folder(self) -> Path:
         """Where a backend may keep its converted weights, so that the next start is quick."""
         return (self.work_folder or self.folder) / "converted"
+
+    @property
+    def identity(self) -> str:
+        """Changes when the weights do: the name of the folder that is made for them alone."""
+        return str(self.work_folder or self.folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from inference.backends.base import Logits
+from inference.backends.base import BlockArrays, Logits
 from inference.chat_template import ChatTemplate
 from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel, Progress
@@ -147,6 +147,14 @@ class ScriptedBackend:
 
     def append_block(self, kv: TokenKV, block: TokenBlock, length: int) -> None:
         kv.tokens.extend(block.tokens[:length])
+
+    def block_to_arrays(self, block: TokenBlock) -> BlockArrays:
+        return {"tokens": np.array(block.tokens, np.int32)}
+
+    def block_from_arrays(self, arrays: BlockArrays) -> TokenBlock:
+        if arrays.keys() != {"tokens"}:
+            raise ValueError("no block of the double")
+        return TokenBlock(tuple(arrays["tokens"].tolist()))
 
     def close(self) -> None:
         self.closed = True

@@ -14,7 +14,9 @@ from inference.memory import MemoryPlan
 from inference.types import ModelDescription
 from tests.inference.doubles import ScriptedBackend, chat_tokenizer, engine_config
 
-MODEL = replace(ScriptedBackend(chat_tokenizer(), str).description, context_window=8_192, kv_bytes_per_token=46_080)
+MODEL = replace(
+    ScriptedBackend(chat_tokenizer(), str).description, context_window=8_192, kv_bytes_per_token=46_080
+)
 GIB = 2**30
 
 

@@ -1,15 +1,19 @@
-"""The prefix cache against a plain model of it: a set of token tuples that were inserted."""
+"""The prefix cache against a plain model of it: the token tuples that each owner inserted."""
 
 from __future__ import annotations
+
+from collections import defaultdict
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from inference.prefix_cache import PrefixCache, common_prefix
+from inference.prefix_cache import PrefixCache
+from inference.token_blocks import NOBODY, Node, common_prefix
 from tests.inference.doubles import TokenBlock
 
 TOKENS = st.lists(st.integers(0, 2), max_size=14).map(tuple)
+OWNERS = st.sampled_from([NOBODY, "a", "b", "c"])
 BIG = 10**9
 
 
@@ -86,35 +90,103 @@ def test_a_path_longer_than_the_bound_leaves_nothing_dangling() -> None:
     assert matched(cache, tokens) == tokens[: cache.peek(tokens)]
 
 
+def path_to(node: Node) -> tuple[int, ...]:
+    return (*path_to(node.parent), *node.tokens) if node.parent is not None else ()
+
+
+def test_forgetting_removes_what_only_one_conversation_read() -> None:
+    cache = PrefixCache(BIG, block_tokens=4)
+    cache.insert((1, 1, 1, 1, 2, 2), copier((1, 1, 1, 1, 2, 2)), owner="a")
+    cache.insert((1, 1, 1, 1, 3), copier((1, 1, 1, 1, 3)), owner="b")
+    cache.forget("a")
+    assert cache.peek((1, 1, 1, 1, 2)) == 4
+    assert cache.peek((1, 1, 1, 1, 3)) == 5
+    cache.forget("b")
+    assert len(cache) == cache.nbytes == 0
+
+
+def test_the_system_prompt_survives_forgetting_without_the_text_that_followed_it() -> None:
+    cache = PrefixCache(BIG, block_tokens=4)
+    cache.insert((1, 1), copier((1, 1)), pinned=True)
+    cache.insert((1, 1, 5, 5), copier((1, 1, 5, 5)), owner="a")
+    cache.forget("a")
+    cache.forget(NOBODY)
+    assert cache.peek((1, 1, 5, 5)) == 2
+    assert [node.tokens for node in cache._nodes.values()] == [(1, 1)]
+
+
+def test_an_unfinished_block_of_another_conversation_is_not_shared_beyond_its_end() -> None:
+    cache = PrefixCache(BIG, block_tokens=4)
+    cache.insert((1, 1, 1), copier((1, 1, 1)), owner="a")
+    cache.insert((1, 1), copier((1, 1)), owner="b")
+    cache.forget("a")
+    assert cache.peek((1, 1, 1)) == 2
+
+
+def test_what_was_evicted_is_known_until_it_is_back() -> None:
+    cache = PrefixCache(900, block_tokens=4)
+    long, other = (1, 1, 1, 1, 2, 2), (3, 3, 3, 3)
+    cache.insert(long, copier(long))
+    assert not cache.was_evicted(long)
+    cache.insert(other, copier(other))
+    assert cache.peek(long) == 4
+    assert cache.was_evicted((*long, 9))
+    assert not cache.was_evicted((1, 1, 1, 1, 7))
+    assert not cache.was_evicted(other)
+    cache.insert(long, copier(long))
+    assert not cache.was_evicted(long)
+
+
 class Unbounded(RuleBasedStateMachine):
-    """Without a bound: exactly the longest prefix of anything inserted is found."""
+    """Without a bound: exactly the longest prefix of anything inserted and not forgotten is found."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cache = PrefixCache(BIG, block_tokens=3)
-        self.inserted: set[tuple[int, ...]] = set()
+        self.inserted: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+
+    @rule(tokens=TOKENS, owner=OWNERS)
+    def insert(self, tokens: tuple[int, ...], owner: str) -> None:
+        self.cache.insert(tokens, copier(tokens), owner=owner)
+        self.inserted[owner].add(tokens)
 
     @rule(tokens=TOKENS)
-    def insert(self, tokens: tuple[int, ...]) -> None:
-        self.cache.insert(tokens, copier(tokens))
-        self.inserted.add(tokens)
+    def pin(self, tokens: tuple[int, ...]) -> None:
+        self.cache.insert(tokens, copier(tokens), pinned=True)
+        self.inserted[NOBODY].add(tokens)
+
+    @rule(owner=OWNERS)
+    def forget(self, owner: str) -> None:
+        self.cache.forget(owner)
+        if owner != NOBODY:
+            self.inserted.pop(owner, None)
 
     @rule(tokens=TOKENS)
     def match(self, tokens: tuple[int, ...]) -> None:
-        longest = max((common_prefix(tokens, other) for other in self.inserted), default=0)
+        known = [other for inserted in self.inserted.values() for other in inserted]
+        longest = max((common_prefix(tokens, other) for other in known), default=0)
         assert matched(self.cache, tokens) == tokens[:longest]
+        assert not self.cache.was_evicted(tokens)
 
 
 class Bounded(RuleBasedStateMachine):
-    """With a bound: never over it, never wrong tokens."""
+    """With a bound: never over it, never wrong tokens, and nothing that none of its owners read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cache = PrefixCache(1_500, block_tokens=3)
+        self.inserted: dict[str, set[tuple[int, ...]]] = defaultdict(set)
 
-    @rule(tokens=TOKENS, pinned=st.booleans())
-    def insert(self, tokens: tuple[int, ...], pinned: bool) -> None:
-        self.cache.insert(tokens, copier(tokens), pinned=pinned)
+    @rule(tokens=TOKENS, pinned=st.booleans(), owner=OWNERS)
+    def insert(self, tokens: tuple[int, ...], pinned: bool, owner: str) -> None:
+        self.cache.insert(tokens, copier(tokens), pinned=pinned, owner=NOBODY if pinned else owner)
+        self.inserted[NOBODY if pinned else owner].add(tokens)
+
+    @rule(owner=OWNERS)
+    def forget(self, owner: str) -> None:
+        self.cache.forget(owner)
+        if owner != NOBODY:
+            self.inserted.pop(owner, None)
 
     @rule(tokens=TOKENS)
     def match(self, tokens: tuple[int, ...]) -> None:
@@ -129,7 +201,22 @@ class Bounded(RuleBasedStateMachine):
     @invariant()
     def the_bytes_are_within_the_bound_and_counted_right(self) -> None:
         assert self.cache.nbytes <= 1_500
-        assert self.cache.nbytes == sum(node.block.nbytes for node in self.cache._nodes())
+        assert self.cache.nbytes == sum(node.block.nbytes for node in self.cache._nodes.values())
+
+    @invariant()
+    def every_block_was_read_whole_by_each_of_its_owners(self) -> None:
+        for node in self.cache._nodes.values():
+            path = path_to(node)
+            assert node.owners
+            for owner in node.owners:
+                assert any(tokens[: len(path)] == path for tokens in self.inserted[owner])
+
+    @invariant()
+    def nodes_hang_together(self) -> None:
+        for name, node in self.cache._nodes.items():
+            assert node.name == name
+            assert node.parent is not None
+            assert node.parent.children[node.tokens] is node
 
 
 TestUnbounded = Unbounded.TestCase

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from inference.backends.kv_memory import GrowingLayer
 from inference.backends.transformers_bnb import TransformersBackend
+from inference.block_files import StoredBlock, pack, unpack
 from inference.errors import ModelUnusable
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel
@@ -133,6 +134,42 @@ def test_a_block_is_a_copy(backend: TransformersBackend) -> None:
     heads, head_dim, layers, both, float32 = 2, 16, 2, 2, 4
     assert block.nbytes == 8 * heads * head_dim * layers * both * float32
     assert backend.description.kv_bytes_per_token == block.nbytes // 8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_block_survives_a_file_bit_for_bit(prepared: PreparedModel, tmp_path: Path, dtype: str) -> None:
+    backend = TransformersBackend.load(
+        prepared, engine_config(prepared.folder, compute_dtype=dtype), no_progress
+    )
+    kv = backend.create_kv()
+    backend.prefill(kv, PROMPT[:32], logits=False)
+    block = backend.copy_block(kv, 3, 32)
+    stored = StoredBlock("key", "parent", tuple(PROMPT[3:32]))
+    read = backend.block_from_arrays(unpack(pack(stored, backend.block_to_arrays(block)), stored))
+    assert (read.length, read.nbytes) == (29, block.nbytes)
+    for pair, read_pair in zip(block.layers, read.layers, strict=True):
+        for tensor, read_tensor in zip(pair, read_pair, strict=True):
+            assert read_tensor.dtype is getattr(torch, dtype)
+            assert torch.equal(tensor.view(torch.uint8), read_tensor.view(torch.uint8))
+    backend.close()
+
+
+@pytest.mark.parametrize("change", ["a layer less", "another dtype", "fewer tokens in one", "another shape"])
+def test_a_block_that_does_not_fit_the_model_is_refused(backend: TransformersBackend, change: str) -> None:
+    kv = backend.create_kv()
+    backend.prefill(kv, PROMPT[:8], logits=False)
+    arrays = dict(backend.block_to_arrays(backend.copy_block(kv, 0, 8)))
+    keys = arrays["keys.1"]
+    if change == "a layer less":
+        del arrays["keys.1"]
+    else:
+        arrays["keys.1"] = {
+            "another dtype": keys.astype(np.float16),
+            "fewer tokens in one": keys[:, :4],
+            "another shape": keys[0],
+        }[change]
+    with pytest.raises(ValueError, match="tokens|layers|no block"):
+        backend.block_from_arrays(arrays)
 
 
 def test_buffers_grow_without_changing_what_they_hold() -> None:
