@@ -28,8 +28,8 @@ class EngineConfig:
     models_dir: Path
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
     compute_dtype: ComputeDtype = "auto"
-    max_sequences: int = 4
+    max_sequences: int = 8
     max_waiting: int = 32
-    prefill_chunk: int = 128
+    prefill_chunk: int = 512
     prefix_cache_bytes: int = 512 * 1024 * 1024
     prefix_cache_dir: Path | None = None

@@ -1,4 +1,4 @@
-"""The worker thread: it alone owns the model, the running sequences and KV memory.
+"""The way to the model for every other thread: it loads, takes requests, stops them, and ends in order.
 
 The life of a request:
 1. `submit` puts a `Sequence` into the waiting room (any thread); it is told its position.
@@ -22,10 +22,10 @@ from typing import TypeAlias
 from inference.backends.base import Backend
 from inference.config import EngineConfig
 from inference.errors import EngineStopped, InferenceError
+from inference.memory import MemoryPlan
 from inference.models.prepared import PreparedModel, Progress
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
-from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.token_blocks import common_prefix
@@ -39,6 +39,7 @@ from inference.types import (
     ModelPhase,
     ModelStatus,
 )
+from inference.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -70,12 +71,12 @@ class Engine:
         self.status = ModelStatus(ModelPhase.WAITING, "The model is about to be loaded.")
         self.tokenizing: Tokenizing | None = None
         self.description: ModelDescription | None = None
+        self.plan: MemoryPlan | None = None
         self._prepare = prepare
         self._load_backend = load_backend
         self._on_status = on_status
         self._waiting = WaitingRoom(config.max_waiting, config.max_sequences)
         self._open: dict[str, Sequence] = {}  # every request between submit and Finished
-        self._running: dict[str, Sequence] = {}
         self._cache = PrefixCache(config.prefix_cache_bytes)
         self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
         self._stopping = threading.Event()
@@ -160,34 +161,39 @@ class Engine:
             sequence.ask_to_stop()
         if self._thread.is_alive():
             # Nothing is lost by leaving a model half loaded, and an import cannot be interrupted.
-            self._thread.join(timeout_s if self.status.phase is ModelPhase.READY else min(timeout_s, LOADING_S))
+            self._thread.join(
+                timeout_s if self.status.phase is ModelPhase.READY else min(timeout_s, LOADING_S)
+            )
         return not self._thread.is_alive()
 
     # On the worker thread
 
     def _work(self) -> None:
         self._may_begin.wait(self._delay_s)
-        backend: Backend | None = None
-        while backend is None and not self._stopping.is_set():
-            backend = self._load()
-        if backend is None:
+        worker: Worker | None = None
+        while worker is None and not self._stopping.is_set():
+            worker = self._load()
+        if worker is None:
             return
         try:
-            self._serve(backend)
+            worker.serve(self._stopping)
         finally:
             self._keeper.save_rest()
             self._cache.clear()
-            backend.close()
+            worker.backend.close()
 
-    def _load(self) -> Backend | None:
-        """The loaded backend; None after a failure, once somebody asked to try again."""
+    def _load(self) -> Worker | None:
+        """The model, ready to serve; None after a failure, once somebody asked to try again."""
         try:
             prepared = self._prepare(self.config, self._report, self._stopping)
             self.tokenizing = Tokenizing(prepared, ChatTokenizer.load(prepared))
             self._report(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}"))
             backend = self._load_backend(prepared, self.config, self._report)
+            plan = MemoryPlan.for_model(backend.description, self.config)
+            self._cache.capacity_bytes = plan.prefix_cache_bytes
             self._keeper.restore(backend, prepared)
-            self._pin_system_prompt(backend, self.tokenizing.tokenizer)
+            worker = Worker(backend, plan, self.config, self._waiting, self._cache, self._keeper, self._close)
+            worker.pin(shared_prefix(self.tokenizing.tokenizer, self.config.system_prompt))
         except InferenceError as error:
             self._fail(str(error))
             return None
@@ -195,9 +201,9 @@ class Engine:
             logger.exception("the model could not be loaded")
             self._fail(f"The model could not be loaded: {type(error).__name__}: {error}")
             return None
-        self.description = backend.description
+        self.description, self.plan = backend.description, plan
         self._report(ModelStatus(ModelPhase.READY, f"{prepared.name} is ready"))
-        return backend
+        return worker
 
     def _fail(self, message: str) -> None:
         for sequence in self._waiting.empty():
@@ -211,97 +217,7 @@ class Engine:
         self.status = status
         self._on_status(status)
 
-    def _pin_system_prompt(self, backend: Backend, tokenizer: ChatTokenizer) -> None:
-        """Compute the KV of the system prompt once, for every conversation to come."""
-        prefix = shared_prefix(tokenizer, self.config.system_prompt)
-        if not prefix:
-            return
-        kv = backend.create_kv()
-        for block, length in self._cache.match(prefix):
-            backend.append_block(kv, block, length)
-        for start in range(kv.length, len(prefix), self.config.prefill_chunk):
-            backend.prefill(kv, prefix[start : start + self.config.prefill_chunk], logits=False)
-        self._cache.insert(prefix, lambda start, stop: backend.copy_block(kv, start, stop), pinned=True)
-
-    def _serve(self, backend: Backend) -> None:
-        while not self._stopping.is_set() or self._running:
-            self._admit(backend)
-            if self._running:
-                self._step(backend)
-            elif not self._keeper.save_next() and not self._waiting.wait():
-                return
-
-    def _admit(self, backend: Backend) -> None:
-        while len(self._running) < self.config.max_sequences:
-            sequence = self._waiting.take()
-            if sequence is None:
-                return
-            kv = backend.create_kv()
-            # All but the last token: its logits are needed, so it is always computed.
-            for block, length in self._cache.match(sequence.prompt_ids[:-1]):
-                backend.append_block(kv, block, length)
-            self._running[sequence.request.id] = sequence
-            sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
-            sequence.start(kv)
-
-    def _step(self, backend: Backend) -> None:
-        """One prefill chunk for whoever has waited longest for it, and one decode step for the others."""
-        for sequence in [s for s in self._running.values() if s.stop_asked]:
-            self._finish(backend, sequence, FinishReason.ABORT)
-        decoding = [s for s in self._running.values() if not s.in_prefill]
-        reading = next((s for s in self._running.values() if s.in_prefill), None)
-        if decoding:
-            self._decode(backend, decoding)
-        if reading is not None:
-            self._prefill_chunk(backend, reading)
-
-    def _prefill_chunk(self, backend: Backend, sequence: Sequence) -> None:
-        chunk = sequence.next_chunk(self.config.prefill_chunk)
-        last = sequence.kv.length + len(chunk) == len(sequence.prompt_ids)
-        try:
-            logits = backend.prefill(sequence.kv, chunk, logits=last)
-        except Exception as error:
-            self._break_off([sequence], error)
-            return
-        sequence.report_prefill()
-        if logits is not None:
-            self._accept(backend, sequence, sample(logits[None], [sequence.draw])[0])
-
-    def _decode(self, backend: Backend, sequences: list[Sequence]) -> None:
-        try:
-            rows = backend.decode([s.kv for s in sequences], [s.completion_ids[-1] for s in sequences])
-        except Exception as error:
-            self._break_off(sequences, error)
-            return
-        sampled = sample(rows, [sequence.draw for sequence in sequences])
-        for sequence, token in zip(sequences, sampled, strict=True):
-            self._accept(backend, sequence, token)
-
-    def _accept(self, backend: Backend, sequence: Sequence, token: Sampled) -> None:
-        description = backend.description
-        reason = sequence.accept(token, description.eos_token_ids, description.context_window)
-        if reason is not None:
-            self._finish(backend, sequence, reason)
-
-    def _finish(self, backend: Backend, sequence: Sequence, reason: FinishReason) -> None:
-        kv = sequence.kv
-        self._cache.insert(
-            sequence.computed_ids,
-            lambda start, stop: backend.copy_block(kv, start, stop),
-            owner=sequence.request.owner,
-        )
-        self._waiting.observe(sequence.running_s)
-        self._close(sequence, reason)
-
-    def _break_off(self, sequences: list[Sequence], error: Exception) -> None:
-        """A step failed: these replies end and keep their text; their KV may be wrong and is thrown away."""
-        logger.exception("a step failed for %s", ", ".join(s.request.id for s in sequences))
-        for sequence in sequences:
-            message = f"The computation failed: {type(error).__name__}: {error}"
-            self._close(sequence, FinishReason.ERROR, message)
-
     def _close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
-        self._running.pop(sequence.request.id, None)
         self._open.pop(sequence.request.id, None)
         sequence.finish(reason, error)
 

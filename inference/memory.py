@@ -1,4 +1,4 @@
-"""What fits: the memory that is free once the weights are loaded, divided between running replies and the cache."""
+"""What fits: the memory that is free beside the weights, divided between running replies and the cache."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class MemoryPlan:
         window = min(model.context_window, kv_tokens)
         if window < min(SMALLEST_WINDOW, model.context_window):
             raise ModelUnusable(
-                f"{model.name} leaves room for {kv_tokens:,} tokens in {model.free_bytes / 2**20:,.0f} MiB of free "
-                f"memory; a chat needs {SMALLEST_WINDOW:,}. Close other programs or choose a smaller model."
+                f"{model.name} leaves room for {kv_tokens:,} tokens in {model.free_bytes / 2**20:,.0f} MiB of "
+                f"free memory; a chat needs {SMALLEST_WINDOW:,}. Close other programs or choose a smaller model."
             )
         side_by_side = kv_tokens // min(window, USUAL_CHAT)
         return cls(kv_tokens, window, max(1, min(config.max_sequences, side_by_side)), cache)

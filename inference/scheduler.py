@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from inference.errors import EngineBusy, EngineStopped
 from inference.sequence import Sequence
@@ -40,12 +41,15 @@ class WaitingRoom:
             self._tell_positions()
             self._changed.notify()
 
-    def take(self) -> Sequence | None:
-        """The next in line, or None."""
+    def take(self, fits: Callable[[Sequence], bool] = lambda sequence: True) -> Sequence | None:
+        """The next in line; None when nobody waits, or the next one does not fit yet.
+
+        Nobody overtakes: a large request would else wait for ever behind small ones.
+        """
         with self._changed:
-            if not self._waiting:
+            sequence = next(iter(self._in_turn()), None)
+            if sequence is None or not fits(sequence):
                 return None
-            sequence = self._in_turn()[0]
             self._waiting.remove(sequence)
             self._last_turn[sequence.request.client] = max(self._last_turn.values(), default=0) + 1
             if not self._waiting:

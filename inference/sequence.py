@@ -71,6 +71,10 @@ class Sequence:
         """Seconds since the sequence left the queue."""
         return time.monotonic() - self._started_at if self._started_at is not None else 0.0
 
+    def longest(self, window: int) -> int:
+        """Tokens of KV that the sequence can come to hold."""
+        return min(window, len(self.prompt_ids) + (self.request.params.max_tokens or window))
+
     def ask_to_stop(self) -> None:
         """Note the first ask to stop. From any thread."""
         if self.stop_asked_at is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from transformers import PreTrainedModel
 
@@ -133,6 +134,7 @@ class TransformersBackend:
             kv_bytes_per_token=block.nbytes,
             vocab_size=vocab_size,
             threads=torch.get_num_threads(),
+            free_bytes=free_memory(loaded.device),
             eos_token_ids=prepared.eos_token_ids,
         )
 
@@ -140,6 +142,13 @@ class TransformersBackend:
     def _probe(self, kv: SequenceKV) -> Logits:
         """One token through the whole model: shows that it runs, and what a token of KV costs."""
         return self._forward(kv, [0])
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of memory that nothing uses on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
 
 
 def _is_plain(config: Any) -> bool:

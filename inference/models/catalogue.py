@@ -50,8 +50,8 @@ class CatalogueEntry:
 
 
 _ENTRIES = (
-    # Temperature and top_p as its publisher recommends on the model card; the penalty is ours, since a model this
-    # small repeats a line for ever without one. Quantized to NF4 the model drifts by a KL
+    # Temperature and top_p as its publisher recommends on the model card; the penalty is ours, since a model
+    # this small repeats a line for ever without one. Quantized to NF4 the model drifts by a KL
     # divergence of 0.25 nats per token; with v_proj and k_proj left out, which are small, 0.17 (512 tokens).
     CatalogueEntry(
         key=DEFAULT_MODEL,

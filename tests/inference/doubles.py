@@ -123,6 +123,7 @@ class ScriptedBackend:
             kv_bytes_per_token=100,
             vocab_size=VOCAB_SIZE,
             threads=1,
+            free_bytes=2**30,
             eos_token_ids=(END,),
         )
 

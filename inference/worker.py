@@ -1,0 +1,167 @@
+"""The running sequences of one loaded model: admitted, read, written, finished. Worker thread only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+from inference.backends.base import Backend, Logits
+from inference.config import EngineConfig
+from inference.memory import MemoryPlan
+from inference.pacing import Pace
+from inference.prefix_cache import PrefixCache
+from inference.prefix_keeper import PrefixKeeper
+from inference.sampler import Sampled, sample
+from inference.scheduler import WaitingRoom
+from inference.sequence import Sequence
+from inference.types import FinishReason
+
+logger = logging.getLogger(__name__)
+
+
+class Close(Protocol):
+    """Ends a sequence for good: its last event goes out and its memory is released."""
+
+    def __call__(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None: ...
+
+
+class Worker:
+    """Makes steps as long as anything runs, and admits from the waiting room what fits into memory."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: MemoryPlan,
+        config: EngineConfig,
+        waiting: WaitingRoom,
+        cache: PrefixCache,
+        keeper: PrefixKeeper,
+        close: Close,
+    ) -> None:
+        self.backend = backend
+        self._plan = plan
+        self._waiting = waiting
+        self._cache = cache
+        self._keeper = keeper
+        self._close_sequence = close
+        self._pace = Pace(config.prefill_chunk)
+        self._running: dict[str, Sequence] = {}
+
+    def pin(self, prefix: tuple[int, ...]) -> None:
+        """Compute the KV of what every conversation begins with, once, and keep it."""
+        if not prefix:
+            return
+        kv = self.backend.create_kv()
+        for block, length in self._cache.match(prefix):
+            self.backend.append_block(kv, block, length)
+        while kv.length < len(prefix):
+            chunk = prefix[kv.length : kv.length + self._pace.chunk(beside_decoding=False)]
+            started = time.monotonic()
+            self.backend.prefill(kv, chunk, logits=False)
+            self._pace.observe_prefill(len(chunk), time.monotonic() - started)
+        self._cache.insert(prefix, lambda start, stop: self.backend.copy_block(kv, start, stop), pinned=True)
+
+    def serve(self, stopping: threading.Event) -> None:
+        """Work until asked to stop and nothing runs any more."""
+        while not stopping.is_set() or self._running:
+            self._admit()
+            if self._running:
+                self._step()
+            elif not self._keeper.save_next() and not self._waiting.wait():
+                return
+
+    def _admit(self) -> None:
+        while len(self._running) < self._plan.max_sequences:
+            sequence = self._waiting.take(self._fits)
+            if sequence is None:
+                return
+            if len(sequence.prompt_ids) >= self._plan.window:
+                self._close(sequence, FinishReason.ERROR, self._too_long(sequence))
+                continue
+            kv = self.backend.create_kv()
+            # All but the last token: its logits are needed, so it is always computed.
+            for block, length in self._cache.match(sequence.prompt_ids[:-1]):
+                self.backend.append_block(kv, block, length)
+            self._running[sequence.request.id] = sequence
+            sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
+            sequence.start(kv)
+
+    def _fits(self, sequence: Sequence) -> bool:
+        """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
+        is.
+        """
+        taken = sum(running.longest(self._plan.window) for running in self._running.values())
+        return not taken or taken + sequence.longest(self._plan.window) <= self._plan.kv_tokens
+
+    def _too_long(self, sequence: Sequence) -> str:
+        return (
+            f"The prompt has {len(sequence.prompt_ids):,} tokens, but the free memory holds a window of "
+            f"{self._plan.window:,}."
+        )
+
+    def _step(self) -> None:
+        """One decode step for all that are being written, and one prefill chunk for whoever came first."""
+        for sequence in [s for s in self._running.values() if s.stop_asked]:
+            self._finish(sequence, FinishReason.ABORT)
+        decoding = [s for s in self._running.values() if not s.in_prefill]
+        reading = next((s for s in self._running.values() if s.in_prefill), None)
+        if decoding:
+            self._decode(decoding)
+        if reading is not None:
+            self._read(reading, beside_decoding=bool(decoding))
+
+    def _read(self, sequence: Sequence, *, beside_decoding: bool) -> None:
+        chunk = sequence.next_chunk(self._pace.chunk(beside_decoding=beside_decoding))
+        last = sequence.kv.length + len(chunk) == len(sequence.prompt_ids)
+        started = time.monotonic()
+        try:
+            logits = self.backend.prefill(sequence.kv, chunk, logits=last)
+        except Exception as error:
+            self._break_off([sequence], error)
+            return
+        self._pace.observe_prefill(len(chunk), time.monotonic() - started)
+        sequence.report_prefill()
+        if logits is not None:
+            self._sample([sequence], logits[None])
+
+    def _decode(self, sequences: list[Sequence]) -> None:
+        started = time.monotonic()
+        try:
+            rows = self.backend.decode([s.kv for s in sequences], [s.completion_ids[-1] for s in sequences])
+        except Exception as error:
+            self._break_off(sequences, error)
+            return
+        self._pace.observe_step(time.monotonic() - started)
+        self._sample(sequences, rows)
+
+    def _sample(self, sequences: list[Sequence], rows: Logits) -> None:
+        for sequence, token in zip(sequences, sample(rows, [s.draw for s in sequences]), strict=True):
+            self._accept(sequence, token)
+
+    def _accept(self, sequence: Sequence, token: Sampled) -> None:
+        reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+        if reason is not None:
+            self._finish(sequence, reason)
+
+    def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
+        kv = sequence.kv
+        self._cache.insert(
+            sequence.computed_ids,
+            lambda start, stop: self.backend.copy_block(kv, start, stop),
+            owner=sequence.request.owner,
+        )
+        self._waiting.observe(sequence.running_s)
+        self._close(sequence, reason)
+
+    def _break_off(self, sequences: list[Sequence], error: Exception) -> None:
+        """A step failed: these replies end and keep their text; their KV may be wrong and is thrown away."""
+        logger.exception("a step failed for %s", ", ".join(s.request.id for s in sequences))
+        for sequence in sequences:
+            message = f"The computation failed: {type(error).__name__}: {error}"
+            self._close(sequence, FinishReason.ERROR, message)
+
+    def _close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
+        self._running.pop(sequence.request.id, None)
+        self._close_sequence(sequence, reason, error)
