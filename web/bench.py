@@ -19,7 +19,7 @@ from inference.errors import BenchFailed
 from inference.models.locate import check
 from inference.types import ModelDescription
 from web.app import build_engine
-from web.bench_report import OURS, BenchProgress, Result, as_object, as_table
+from web.bench_report import OURS, BenchProgress, Result, as_object, as_table, heading
 from web.settings import Settings
 from web.terminal import StatusPrinter
 
@@ -49,7 +49,9 @@ def run_bench(
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(as_object(result)), indent=2).decode())
     else:
-        Console().print(as_table(result))
+        console = Console()
+        console.print(heading(result), markup=False, highlight=False, soft_wrap=True)
+        console.print(as_table(result))
 
 
 def _measure(build: Build, plan: Plan, rounds: int, peer: Peer | None, progress: BenchProgress) -> Result:

@@ -18,11 +18,11 @@ from inference.types import ModelDescription
 OURS = "ondol"
 RATIO_NOTE = "Ondol / peer: above 1 is better for *_tok_s, below 1 for *_ms and *_mb"
 LABELS = {
-    "decode_tok_s": "decode, {:,} tokens of context (tokens/s)",
-    "prefill_tok_s": "prefill, {:,} tokens (tokens/s)",
-    "cached_ttft_ms": "TTFT of a turn after a cached history (ms)",
-    "cold_ttft_ms": "TTFT of the same length, nothing cached (ms)",
-    "batch4_tok_s": "decode, 4 chats together (tokens/s)",
+    "decode_tok_s": "decode after {:,} (tok/s)",
+    "prefill_tok_s": "prefill of {:,} (tok/s)",
+    "cached_ttft_ms": "TTFT, cached (ms)",
+    "cold_ttft_ms": "TTFT, cold (ms)",
+    "batch4_tok_s": "decode, 4 chats (tok/s)",
     "rss_mb": "peak memory, 1 chat (MiB)",
     "rss4_mb": "peak memory, 4 chats (MiB)",
     "warm_up": "warm-up",
@@ -78,7 +78,8 @@ class BenchProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:  # elsewhere it would leave an empty line
+            self._bar.stop()
 
     def _stage_of(self, number: int, figure: Figure) -> str:
         if figure.key == "warm_up":
@@ -115,20 +116,24 @@ def as_object(result: Result) -> dict[str, Any]:
     return found
 
 
+def heading(result: Result) -> str:
+    """What ran, in one line."""
+    what = result.description
+    return (
+        f"{what.name} · {what.quantization} · {what.backend} · {what.compute_dtype} · {what.threads} threads "
+        f"· median of {result.rounds}"
+    )
+
+
 def as_table(result: Result) -> Table:
     """Our figures, one a row, and beside them the peer's."""
-    description, peers = result.description, result.peers
-    table = Table(
-        title=f"{description.name} · {description.quantization} · {description.backend} · "
-        f"{description.compute_dtype} · {description.threads} threads · median of {result.rounds}",
-        title_justify="left",
-    )
-    table.add_column("")
+    peers = result.peers
+    table = Table("")
     table.add_column("Ondol", justify="right")
     if peers is not None:
         table.add_column(result.peer_engine or "peer", justify="right")
         table.add_column("ratio", justify="right")
-        table.add_column("better when")
+        table.add_column("better")
     ratio = ratios(result.ours, peers or {})
     for figure, own in result.ours.items():
         row = [label(figure), f"{own:,.1f}"]

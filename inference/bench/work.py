@@ -113,14 +113,12 @@ class Plan:
 
     def warm_up(self, prompts: Prompts) -> list[tuple[Figure, Work]]:
         """One short reply and four together; their figures mean nothing."""
-        return [(Figure("warm_up", count), self._decode(prompts, 64, count, 8)) for count in (1, 4)]
+        return [(Figure("warm_up", count), self._decode(prompts, 64, count)) for count in (1, 4)]
 
     def speed(self, prompts: Prompts) -> list[tuple[Figure, Work]]:
         """One round, of fresh prompts."""
         history = prompts.fresh(self.history)
-        works = [
-            (Figure("decode_tok_s", n), self._decode(prompts, n, 1, self.new_tokens)) for n in self.contexts
-        ]
+        works = [(Figure("decode_tok_s", n), self._decode(prompts, n, 1)) for n in self.contexts]
         works += [
             (Figure("prefill_tok_s", n), Work("prefill", (prompts.fresh(n),), 1, self.window))
             for n in self.prefills
@@ -130,7 +128,7 @@ class Plan:
             *works,
             (Figure("cached_ttft_ms"), Work("ttft", (turn,), 1, self.window, history)),
             (Figure("cold_ttft_ms"), Work("ttft", (cold,), 1, self.window)),
-            (Figure("batch4_tok_s"), self._decode(prompts, self.batch_prompt, 4, self.new_tokens)),
+            (Figure("batch4_tok_s"), self._decode(prompts, self.batch_prompt, 4)),
         ]
 
     def memory(self, prompts: Prompts) -> list[tuple[Figure, Work]]:
@@ -145,8 +143,10 @@ class Plan:
         speeds = len(self.contexts) + len(self.prefills) + 3
         return 2 + rounds * speeds + 2
 
-    def _decode(self, prompts: Prompts, length: int, count: int, new_tokens: int) -> Work:
-        return Work("decode", tuple(prompts.fresh(length) for _ in range(count)), new_tokens, self.window)
+    def _decode(self, prompts: Prompts, length: int, count: int) -> Work:
+        return Work(
+            "decode", tuple(prompts.fresh(length) for _ in range(count)), self.new_tokens, self.window
+        )
 
     def _fill(self, prompts: Prompts, window: int, count: int) -> Work:
         length = window - self.new_tokens
