@@ -18,7 +18,7 @@ import numpy as np
 from inference.backends.base import Logits
 from inference.bench.ours import Build
 from inference.bench.peer import Peer
-from inference.bench.work import Plan
+from inference.bench.work import Plan, Prompts, Work
 from inference.config import EngineConfig
 from inference.engine import Engine
 from inference.models.prepared import PreparedModel
@@ -58,6 +58,13 @@ class ObservedEngine(Engine):
     def submit(self, request: GenerationRequest, emit: Callable[[Event], None]) -> None:
         self.requests = [*getattr(self, "requests", []), request]
         super().submit(request, emit)
+
+
+def work(kind: str, plan: Plan = SMALL, *, cached: bool = False) -> Work:
+    """The first work of that kind, with or without a history."""
+    prompts = Prompts(49_152)
+    works = [*plan.speed(prompts), *plan.memory(prompts)]
+    return next(w for _, w in works if w.kind == kind and bool(w.history) == cached)
 
 
 def endless(folder: Path, *, gguf: str | None = None, window: int = 512) -> Build:
