@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from inference.bench.ours import Build, EngineUnderTest, in_fresh_process, loaded
-from inference.bench.peer import Peer, PeerProcess, in_fresh_peer
+from inference.bench.peer import Peer, PeerUnderTest, in_fresh_peer
 from inference.bench.rounds import Figures, measure
 from inference.bench.work import Measure, Plan, Prompts
 from inference.engine import Engine
@@ -65,7 +65,7 @@ def _measure(build: Build, plan: Plan, rounds: int, peer: Peer | None, progress:
         memories: dict[str, Measure] = {OURS: partial(in_fresh_process, build)}
         peer_engine = None
         if peer is not None and gguf is not None:
-            process = stack.enter_context(PeerProcess(peer, gguf, description.threads))
+            process = stack.enter_context(PeerUnderTest(peer, gguf, description.threads))
             peer_engine, engines[peer.name] = process.engine, process
             memories[peer.name] = partial(in_fresh_peer, peer, gguf, description.threads)
         prompts = Prompts(description.vocab_size)

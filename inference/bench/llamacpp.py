@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 
 class LlamaCpp:
-    """llama.cpp's own server, in this process: one for every number of chats and window asked for."""
+    """llama.cpp's own server, in this process. The first work decides for how many chats and which window."""
 
     def __init__(self, model: str, threads: int) -> None:
         import xllamacpp
@@ -26,7 +26,7 @@ class LlamaCpp:
         self._library = xllamacpp
         self._model = model
         self._threads = threads
-        self._servers: dict[tuple[int, int], Any] = {}
+        self._server: Any = None
 
     def measure(self, work: dict[str, Any]) -> dict[str, Any]:
         """An `Outcome`."""
@@ -40,15 +40,15 @@ class LlamaCpp:
             return {"runs": [reply.result() for reply in replies], "peak_mb": peak_memory_mb()}
 
     def _serve(self, chats: int, window: int) -> str:
-        if (chats, window) not in self._servers:
+        if self._server is None:
             params = self._library.CommonParams()
             params.model.path = self._model
             params.n_parallel = chats
             params.n_ctx = chats * window
             params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads
             params.port = 0
-            self._servers[chats, window] = self._library.Server(params)
-        return str(self._servers[chats, window].listening_address)
+            self._server = self._library.Server(params)
+        return str(self._server.listening_address)
 
 
 def complete(address: str, ids: list[int], new_tokens: int, reuse: bool) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -112,6 +114,35 @@ class PeerProcess:
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+class PeerUnderTest:
+    """The peer for the length of a `with` block: one process for every number of chats.
+
+    Two of llama.cpp's servers in one process cost each other more than half of their speed, even idle.
+    """
+
+    def __init__(self, peer: Peer, gguf: Path, threads: int) -> None:
+        self._start = partial(PeerProcess, peer, gguf, threads)
+        self._stack = ExitStack()
+        self._processes: dict[int, PeerProcess] = {}
+
+    def __enter__(self) -> PeerUnderTest:
+        self.engine = self._process(1).engine
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def __call__(self, work: Work) -> Outcome:
+        return self._process(len(work.prompts))(work)
+
+    def _process(self, chats: int) -> PeerProcess:
+        if chats not in self._processes:
+            self._processes[chats] = self._stack.enter_context(self._start())
+        return self._processes[chats]
 
 
 def in_fresh_peer(peer: Peer, gguf: Path, threads: int, work: Work) -> Outcome:

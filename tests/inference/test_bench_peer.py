@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from inference.bench import llamacpp
-from inference.bench.peer import Peer, PeerProcess, in_fresh_peer
-from inference.bench.work import value
+from inference.bench.peer import Peer, PeerProcess, PeerUnderTest, in_fresh_peer
+from inference.bench.work import Figure, Prompts, value
 from inference.errors import BenchFailed
-from tests.inference.bench_doubles import scripted_peer, work
+from tests.inference.bench_doubles import SMALL, scripted_peer, work
 
 
 def test_a_peer_is_asked_one_work_at_a_time(tmp_path: Path) -> None:
@@ -25,6 +25,15 @@ def test_a_peer_is_asked_one_work_at_a_time(tmp_path: Path) -> None:
     log = [line.split() for line in (tmp_path / "good.log").read_text().splitlines()]
     assert [kind for _, kind in log] == ["decode", "ttft", "memory"]
     assert log[0][0] == log[1][0] != log[2][0]
+
+
+def test_every_number_of_chats_has_a_process_of_its_own(tmp_path: Path) -> None:
+    one, four = work("decode"), dict(SMALL.speed(Prompts(1_000)))[Figure("batch4_tok_s")]
+    with PeerUnderTest(scripted_peer(), tmp_path / "good.gguf", 1) as peer:
+        for item in (one, four, one):
+            peer(item)
+    first, second, third = (line.split()[0] for line in (tmp_path / "good.log").read_text().splitlines())
+    assert first == third != second
 
 
 @pytest.mark.parametrize(
