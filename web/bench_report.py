@@ -128,7 +128,8 @@ def heading(result: Result) -> str:
 def as_table(result: Result) -> Table:
     """Our figures, one a row, and beside them the peer's."""
     peers = result.peers
-    table = Table("")
+    table = Table()
+    table.add_column("", no_wrap=True)
     table.add_column("Ondol", justify="right")
     if peers is not None:
         table.add_column(result.peer_engine or "peer", justify="right")
