@@ -9,7 +9,8 @@ InferenceError
 ├── TemplateFailed             the chat template refused the messages
 ├── InvalidParams              a sampling parameter is outside its range
 ├── EngineBusy                 the queue is full; carries the numbers
-└── EngineStopped              the worker thread is gone
+├── EngineStopped              the worker thread is gone
+└── BenchFailed                a measurement, or the peer beside it, went wrong
 
 A message says what was wrong, with the numbers, and what to do. Only `web` turns errors into frames,
 status codes and exit codes.
@@ -74,3 +75,7 @@ class EngineBusy(InferenceError):
 
 class EngineStopped(InferenceError):
     """The worker thread has stopped and takes no more requests."""
+
+
+class BenchFailed(InferenceError):
+    """What was measured is not what should have been, or a peer could not be measured."""

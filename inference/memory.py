@@ -36,9 +36,10 @@ class MemoryPlan:
         kv_tokens = (usable - cache) // max(1, model.kv_bytes_per_token)
         window = min(model.context_window, kv_tokens)
         if window < min(SMALLEST_WINDOW, model.context_window):
+            free = f"{model.free_bytes / 2**20:,.0f} MiB of free memory"
             raise ModelUnusable(
-                f"{model.name} leaves room for {kv_tokens:,} tokens in {model.free_bytes / 2**20:,.0f} MiB of "
-                f"free memory; a chat needs {SMALLEST_WINDOW:,}. Close other programs or choose a smaller model."
+                f"{model.name} leaves room for {kv_tokens:,} tokens in {free}; a chat needs "
+                f"{SMALLEST_WINDOW:,}. Close other programs or choose a smaller model."
             )
         side_by_side = kv_tokens // min(window, USUAL_CHAT)
         return cls(kv_tokens, window, max(1, min(config.max_sequences, side_by_side)), cache)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
-from inference.errors import InferenceError
+from inference.errors import BenchFailed, InferenceError
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
 from storage.errors import StorageError
@@ -129,6 +129,35 @@ def _wishes(context: typer.Context) -> dict[str, Any]:
     names = {field.name for field in fields(SamplingParams)}
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     return {**given, "stop": tuple(given["stop"])} if "stop" in given else given
+
+
+@app.command()
+def bench(
+    model: Model = DEFAULT_MODEL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, max=99, help="Every figure is the median of this many.")] = 3,
+    peer: Annotated[
+        Literal["llama.cpp"] | None,
+        typer.Option(help="Measure this engine too, on the same work, in alternating rounds."),
+    ] = None,
+    peer_python: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A Python that has the peer (xllamacpp) installed.")
+    ] = None,
+    compute_dtype: Dtype = "auto",
+    models_dir: ModelsDir = None,
+) -> None:
+    """Measure speed and memory on this machine."""
+    settings = Settings(
+        model=model, compute_dtype=compute_dtype, models_dir=models_dir or default_models_dir()
+    )
+    from inference.bench.peer import Peer
+    from web.bench import run_bench
+
+    with _one_sentence():
+        if (peer is None) != (peer_python is None):
+            raise BenchFailed("--peer and --peer-python go together: the peer runs in a Python of its own.")
+        other = Peer(peer_python, peer) if peer is not None and peer_python is not None else None
+        run_bench(settings, rounds=rounds, peer=other, as_json=as_json)
 
 
 @contextmanager

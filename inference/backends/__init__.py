@@ -12,9 +12,10 @@ from inference.models.prepared import PreparedModel, Progress
 
 def load_backend(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:
     """The backend for a model, loaded. The import alone takes seconds: on the worker thread only."""
-    # Two OpenMP pools live here, torch's and bitsandbytes'. While one spins waiting for work, the other's
-    # threads get no core: on two busy cores a step took 840 ms instead of 70. Read when the libraries load.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Two OpenMP pools live here, torch's and bitsandbytes'. While the threads of one spin, waiting for work,
+    # those of the other get no core: by default a step takes up to ten times as long once anything else runs
+    # on this machine. Sleeping at once is slow too; spinning briefly costs next to nothing in either case.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     # At import it advises a package that downloads code from the Hub, which Ondol never does.
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     from inference.backends.transformers_bnb import TransformersBackend
