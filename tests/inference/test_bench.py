@@ -14,7 +14,7 @@ from inference.bench.ours import EngineUnderTest, in_fresh_process, loaded, peak
 from inference.bench.rounds import measure, ratios, report
 from inference.bench.work import Figure, Outcome, Plan, Point, Prompts, Run, Work, decode_rate, value
 from inference.errors import BenchFailed, ModelUnavailable
-from inference.prefix_cache import common_prefix
+from inference.token_blocks import common_prefix
 from tests.inference.bench_doubles import (
     SMALL,
     ObservedEngine,

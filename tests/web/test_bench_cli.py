@@ -46,6 +46,7 @@ DESCRIPTION = ModelDescription(
     kv_bytes_per_token=100,
     vocab_size=258,
     threads=1,
+    free_bytes=2**33,
 )
 WHAT_RAN = {"engine", "model", "quantization", "backend", "device", "compute_dtype", "threads", "rounds"}
 
