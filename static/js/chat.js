@@ -19,6 +19,7 @@ export class Chat {
   #batch = new Batch((frame) => this.#replyEvent(frame));
   #counter = new Counter((id) => this.#count(id));
   #stopping = null;
+  #phase = "";
   #tooLong = "";
   #unsent = false; // the outbox waits for a server that would accept it
 
@@ -138,12 +139,14 @@ export class Chat {
   /** Every connection begins with a status; a server that has just started takes no messages yet. */
   #status(frame) {
     const { status, socket } = this.#parts;
-    const wasBlocked = Boolean(status.blocked);
+    const changed = this.#phase !== frame.phase;
+    this.#phase = frame.phase;
     status.show(frame);
     if (status.blocked) return;
     if (this.#unsent) socket.send(this.#outbox.frame);
     this.#unsent = false;
-    if (wasBlocked) this.#counter.ask();
+    // The tokenizer is there now, or the weights are and the system prompt is warm.
+    if (changed) this.#counter.ask();
   }
 
   #snapshot(frame) {
