@@ -80,6 +80,7 @@ class Turns:
             started.reply.id,
             fitted.prompt_ids,
             params,
+            client=started.conversation.id,  # chats take turns
             owner=started.conversation.id,
             reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
         )
