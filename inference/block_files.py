@@ -60,6 +60,7 @@ def pack(block: StoredBlock, arrays: BlockArrays) -> bytes:
         "parent": block.parent,
         "tokens": json.dumps(block.tokens),
         "crc32": block.checksum,
+        "seal": _seal(block),
     }
     return save(dict(arrays), metadata)
 
@@ -102,7 +103,16 @@ def _described(metadata: Mapping[str, str]) -> StoredBlock:
     if not all(isinstance(field, str) for field in fields):
         raise ValueError("its metadata is not text")
     key, parent, checksum = fields
-    return StoredBlock(key, parent, tuple(json.loads(metadata["tokens"])), checksum)
+    block = StoredBlock(key, parent, tuple(json.loads(metadata["tokens"])), checksum)
+    if metadata["seal"] != _seal(block):
+        raise ValueError("its metadata was changed")
+    return block
+
+
+def _seal(block: StoredBlock) -> str:
+    """CRC-32 of what the header says: a changed key would else pass for a block of another model and stay."""
+    said = json.dumps([block.key, block.parent, list(block.tokens), block.checksum])
+    return f"{zlib.crc32(said.encode()):08x}"
 
 
 def _checksum(arrays: BlockArrays) -> str:

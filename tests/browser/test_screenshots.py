@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.chat_page import ChatPage
 from tests.browser.process import Ondol
@@ -15,6 +17,7 @@ OpenTab = Callable[..., ChatPage]
 
 SLOW_S = 240.0
 QUESTIONS = ("What is the capital of France?", "Why do people like to visit it? Answer in one sentence.")
+PRESS_MS = 1_000
 LONG_ENOUGH = 400  # characters: a small model may not find an end
 PICTURES = {
     "chat-light.png": (1280, 800, "light"),
@@ -38,7 +41,8 @@ def ask(chat: ChatPage, question: str) -> None:
 
     def stop_if_long() -> None:
         if chat.stop_button.is_enabled() and len(chat.messages()[-1].text) > LONG_ENOUGH:
-            chat.stop()
+            with suppress(PlaywrightTimeoutError):  # it may have ended by itself just now
+                chat.stop_button.click(timeout=PRESS_MS)
 
     chat.wait_for_reply(meanwhile=stop_if_long)
 

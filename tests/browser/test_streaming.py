@@ -92,7 +92,8 @@ def test_hostile_markdown_runs_nothing_and_asks_for_nothing(
     chat.wait_for_reply()
     for link in chat.page.locator(".reply a").all():
         link.hover()
-    addresses = {request for request in chat.requests[len(before) :] if not request.endswith("/icons.svg")}
+    own = f"{chat.url}/static/"  # icons, which the page's own markup names
+    addresses = {request for request in chat.requests[len(before) :] if not request.startswith(own)}
     assert addresses == set()
     chat.reload()
     assert all(request.startswith(chat.url) for request in chat.requests)
