@@ -87,7 +87,7 @@ class Worker:
             self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
             self._running[sequence.request.id] = sequence
             sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
-            sequence.start(kv, drafts=self._payoff.drafts)
+            sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
