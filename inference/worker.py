@@ -9,6 +9,7 @@ from typing import Protocol
 
 from inference.backends.base import Backend, Logits
 from inference.config import EngineConfig
+from inference.errors import InferenceError, NotANumber, OutOfMemory
 from inference.memory import MemoryPlan
 from inference.pacing import Pace
 from inference.prefix_cache import PrefixCache
@@ -17,8 +18,11 @@ from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.types import FinishReason
+from inference.watchdog import Pulse
 
 logger = logging.getLogger(__name__)
+
+MEMORY_ERRORS = (OutOfMemory, MemoryError)
 
 
 class Close(Protocol):
@@ -48,6 +52,7 @@ class Worker:
         self._close_sequence = close
         self._pace = Pace(config.prefill_chunk)
         self._running: dict[str, Sequence] = {}
+        self.pulse = Pulse()
 
     def pin(self, prefix: tuple[int, ...]) -> None:
         """Compute the KV of what every conversation begins with, once, and keep it."""
@@ -66,10 +71,13 @@ class Worker:
     def serve(self, stopping: threading.Event) -> None:
         """Work until asked to stop and nothing runs any more."""
         while not stopping.is_set() or self._running:
+            self.pulse.beat()
             self._admit()
             if self._running:
                 self._step()
-            elif not self._keeper.save_next() and not self._waiting.wait():
+                continue
+            self.pulse.rest()
+            if not self._keeper.save_next() and not self._waiting.wait():
                 return
 
     def _admit(self) -> None:
@@ -80,13 +88,19 @@ class Worker:
             if len(sequence.prompt_ids) >= self._plan.window:
                 self._close(sequence, FinishReason.ERROR, self._too_long(sequence))
                 continue
-            kv = self.backend.create_kv()
-            # All but the last token: its logits are needed, so it is always computed.
-            for block, length in self._cache.match(sequence.prompt_ids[:-1]):
-                self.backend.append_block(kv, block, length)
-            self._running[sequence.request.id] = sequence
-            sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
-            sequence.start(kv)
+            try:
+                self._begin(sequence)
+            except Exception as error:
+                self._break_off([sequence], error)
+
+    def _begin(self, sequence: Sequence) -> None:
+        kv = self.backend.create_kv()
+        # All but the last token: its logits are needed, so it is always computed.
+        for block, length in self._cache.match(sequence.prompt_ids[:-1]):
+            self.backend.append_block(kv, block, length)
+        self._running[sequence.request.id] = sequence
+        sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
+        sequence.start(kv)
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
@@ -137,31 +151,60 @@ class Worker:
         self._sample(sequences, rows)
 
     def _sample(self, sequences: list[Sequence], rows: Logits) -> None:
-        for sequence, token in zip(sequences, sample(rows, [s.draw for s in sequences]), strict=True):
-            self._accept(sequence, token)
+        try:
+            tokens = sample(rows, [s.draw for s in sequences])
+        except Exception as error:
+            self._break_off(sequences, error)
+            return
+        for sequence, token in zip(sequences, tokens, strict=True):
+            try:
+                self._accept(sequence, token)
+            except Exception as error:
+                self._break_off([sequence], error)
 
-    def _accept(self, sequence: Sequence, token: Sampled) -> None:
+    def _accept(self, sequence: Sequence, token: Sampled | None) -> None:
+        if token is None:
+            raise NotANumber
         reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
         if reason is not None:
             self._finish(sequence, reason)
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         kv = sequence.kv
-        self._cache.insert(
-            sequence.computed_ids,
-            lambda start, stop: self.backend.copy_block(kv, start, stop),
-            owner=sequence.request.owner,
-        )
+        try:
+            self._cache.insert(
+                sequence.computed_ids,
+                lambda start, stop: self.backend.copy_block(kv, start, stop),
+                owner=sequence.request.owner,
+            )
+        except Exception as error:  # the reply is whole; only the next turn has to read it again
+            logger.warning("%s is not kept in the prefix cache", sequence.request.id, exc_info=error)
+            if isinstance(error, MEMORY_ERRORS):
+                self._cache.release()
         self._waiting.observe(sequence.running_s)
         self._close(sequence, reason)
 
     def _break_off(self, sequences: list[Sequence], error: Exception) -> None:
         """A step failed: these replies end and keep their text; their KV may be wrong and is thrown away."""
-        logger.exception("a step failed for %s", ", ".join(s.request.id for s in sequences))
+        logger.error("a step failed for %s", ", ".join(s.request.id for s in sequences), exc_info=error)
+        if isinstance(error, MEMORY_ERRORS):
+            self._cache.release()
         for sequence in sequences:
-            message = f"The computation failed: {type(error).__name__}: {error}"
-            self._close(sequence, FinishReason.ERROR, message)
+            self._close(sequence, FinishReason.ERROR, _failure(sequence, error))
 
     def _close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
         self._running.pop(sequence.request.id, None)
         self._close_sequence(sequence, reason, error)
+
+
+def _failure(sequence: Sequence, error: Exception) -> str:
+    """What the person is told; the text so far stays."""
+    if isinstance(error, MEMORY_ERRORS):
+        tokens = len(sequence.prompt_ids) + len(sequence.completion_ids)
+        return (
+            f"The memory ran out with {tokens:,} tokens of this chat in it. Begin a new chat or close other "
+            "programs, then ask again."
+        )
+    if isinstance(error, InferenceError):
+        return str(error)
+    return f"The computation failed: {type(error).__name__}: {error}"

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from inference.backends.base import BlockArrays, Logits
 from inference.backends.kv_memory import SequenceKV, TorchKVBlock
 from inference.backends.loading import LoadedModel, load_model
+from inference.backends.out_of_memory import telling_out_of_memory
 from inference.backends.ragged_decode import ATTENTION, batch_cache
 from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel, Progress
@@ -40,6 +41,7 @@ class TransformersBackend:
         """An empty KV cache."""
         return SequenceKV(self._layers)
 
+    @telling_out_of_memory()
     @torch.inference_mode()
     def prefill(self, kv: SequenceKV, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
         """Append one chunk; the last token's logits, shape [vocab], when asked for."""
@@ -48,6 +50,7 @@ class TransformersBackend:
         self._model.base_model(input_ids=self._tensor(token_ids), cache=kv.cache, use_cache=True)
         return None
 
+    @telling_out_of_memory()
     @torch.inference_mode()
     def decode(self, kvs: Sequence[SequenceKV], token_ids: Sequence[int]) -> Logits:
         """One token for each sequence; logits of shape [sequences, vocab]."""
@@ -55,10 +58,12 @@ class TransformersBackend:
             return np.stack([self._forward(kv, [token]) for kv, token in zip(kvs, token_ids, strict=True)])
         return self._step(kvs, token_ids)
 
+    @telling_out_of_memory()
     def copy_block(self, kv: SequenceKV, start: int, stop: int) -> TorchKVBlock:
         """A copy of tokens start..stop of `kv`."""
         return kv.copy(start, stop)
 
+    @telling_out_of_memory()
     def append_block(self, kv: SequenceKV, block: TorchKVBlock, length: int) -> None:
         """Append the first `length` tokens of a block."""
         kv.append(block, length)
