@@ -59,7 +59,9 @@ class Engine:
         on_status: Callable[[ModelStatus], None] = lambda status: None,
         on_hang: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """`on_hang` is called on a thread of its own, with what has happened; then all requests end."""
+        """`on_hang` is called on a thread of its own with what has happened, instead of `on_status`; then all
+        requests end.
+        """
         self.config = config
         self.status = ModelStatus(ModelPhase.WAITING, "The model is about to be loaded.")
         self.tokenizing: Tokenizing | None = None
@@ -174,7 +176,7 @@ class Engine:
             f"The model has computed at one step for more than {self.config.step_limit_s:g} s and cannot be "
             "interrupted."
         )
-        self._report(ModelStatus(ModelPhase.FAILED, sentence))
+        self.status = ModelStatus(ModelPhase.FAILED, sentence)
         self._on_hang(sentence)
         self._requests.close_all(FinishReason.ERROR, sentence)
 
@@ -186,6 +188,7 @@ class Engine:
     def _work(self, death: str) -> None:
         """One worker's life. `death` is what the last one died of, when none may follow it by itself."""
         self._may_begin.wait(self._delay_s)
+        self._may_begin.set()  # a later worker need not wait
         if death:
             self._fail(death)
         worker: Worker | None = None
@@ -206,7 +209,7 @@ class Engine:
         try:
             worker.serve(self._stopping)
             self._keeper.save_rest()
-        except BaseException as error:  # even one that is meant to end a thread
+        except BaseException as error:
             logger.exception("the worker died")
             death = f"{type(error).__name__}: {error}"
         # Now that the exception is gone, and the tensors with it that its frames held.
@@ -243,7 +246,7 @@ class Engine:
                 self._keeper,
                 self._requests.close,
             )
-        except Exception as error:
+        except BaseException as error:  # even one that is meant to end a thread
             self._fail(why_not_loaded(error))
             return None
         self.description, self.plan, self._died = worker.backend.description, plan, ""

@@ -69,7 +69,7 @@ class ModelLoader:
         return worker, plan
 
 
-def why_not_loaded(error: Exception) -> str:
+def why_not_loaded(error: BaseException) -> str:
     """The sentence for a person; whatever a library raises has to reach them."""
     if isinstance(error, InferenceError):
         return str(error)

@@ -37,6 +37,7 @@ def keep_partials(services: Services, loop: asyncio.AbstractEventLoop) -> None:
     """
 
     async def keep() -> None:
+        services.announce_status()
         services.generations.begin_closing()
         await services.generations.close()
         await asyncio.sleep(TELL_S)

@@ -5,6 +5,7 @@ Event loop; tokenizing and storage run in pool threads.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -77,20 +78,22 @@ class Turns:
             model=tokenizing.model.name,
             params=as_json(params),
         )
+        context = self._record(tokenizing, branch, fitted)
+        reusable = reusable_tokens(branch.messages, context["reuse_lost"])
+        request = GenerationRequest("", fitted.prompt_ids, params, reusable_tokens=reusable)
+        # What is stored is answered, even where the socket that asked for it has gone meanwhile.
+        return await asyncio.shield(self._begin(turn, request, context))
+
+    async def _begin(self, turn: NewTurn, request: GenerationRequest, context: dict[str, Any]) -> Begun:
+        """Store the turn while a place in the queue is kept for its request, which it names."""
         with self._engine.reserve() as place:
             started = await run_in_threadpool(self._conversations.begin_turn, turn)
+            reply_id, conversation_id = started.reply.id, started.conversation.id
             if started.repeated:
-                return Begun(started, self._generations.get(started.reply.id))
-            context = self._record(tokenizing, branch, fitted)
-            request = GenerationRequest(
-                started.reply.id,
-                fitted.prompt_ids,
-                params,
-                client=started.conversation.id,  # chats take turns
-                owner=started.conversation.id,
-                reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
-            )
-            return Begun(started, self._generations.start(started.conversation.id, request, context, place))
+                return Begun(started, self._generations.get(reply_id))
+            # Chats take turns: each is a client.
+            request = replace(request, id=reply_id, client=conversation_id, owner=conversation_id)
+            return Begun(started, self._generations.start(conversation_id, request, context, place))
 
     async def count(self, command: Count) -> ContextView:
         """What the model would read if the text were sent now."""

@@ -103,6 +103,7 @@ def test_a_process_whose_worker_hangs_ends_with_a_sentence_and_every_partial_rep
         _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == EXIT_HUNG
     assert errors.splitlines()[-1].startswith("ondol: The model has computed at one step for more than 1 s")
+    assert errors.count("at one step") == 1
     assert "Traceback" not in errors
     with closing(Database.open(tmp_path / "data")) as database:
         reply = Conversations(database).message(accepted["reply_id"])
