@@ -24,7 +24,8 @@ class EngineConfig:
     in the queue. speculation: whether drafts of coming tokens are verified (`inference.speculation`).
     prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
     prefix_cache_bytes: the bound of the prefix cache, in memory and on disk alike. prefix_cache_dir: a folder
-    for it alone, where it survives a restart; None keeps nothing.
+    for it alone, where it survives a restart; None keeps nothing. step_limit_s: a step that takes longer
+    hangs.
     """
 
     model: str
@@ -37,3 +38,4 @@ class EngineConfig:
     prefill_chunk: int = 512
     prefix_cache_bytes: int = 512 * 1024 * 1024
     prefix_cache_dir: Path | None = None
+    step_limit_s: float = 60.0
