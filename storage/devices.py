@@ -71,7 +71,7 @@ class Devices:
             return session.scalar(_revocation(device_id, self._clock()).returning(Device.id)) is not None
 
 
-def _valid(now: datetime) -> Select[tuple[Device]]:
+def _valid(now: datetime) -> Select[Device]:
     return select(Device).where(Device.revoked_at.is_(None), Device.created_at > now - SESSION_AGE)
 
 

@@ -13,13 +13,15 @@ from starlette.applications import Starlette
 
 from inference.models.locate import check
 from storage.database import Database
+from storage.devices import Devices
 from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
 from web.errors import StartFailed
 from web.protocol import MAX_FRAME_BYTES
 from web.settings import Settings
-from web.terminal import StatusPrinter
+from web.sharing import share
+from web.terminal import StatusPrinter, print_invitation
 
 GRACE_S = 3
 
@@ -33,8 +35,12 @@ def run_server(settings: Settings) -> None:
     with listener, sole_user(settings.data_dir):
         database = Database.open(settings.data_dir)
         printer = StatusPrinter()
-        app = build_app(settings, database, hosts=loopback_hosts(port), on_status=printer)
-        print(f"Ondol is at http://{settings.host}:{port}  (Ctrl+C ends it)", flush=True)
+        sharing = share(port, Devices(database)) if settings.lan else None
+        hosts = sharing.hosts if sharing else loopback_hosts(port)
+        app = build_app(settings, database, hosts=hosts, sharing=sharing, on_status=printer)
+        print(f"Ondol is at http://127.0.0.1:{port}  (Ctrl+C ends it)", flush=True)
+        if sharing is not None:
+            print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue())
         # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: sys.exit(0))
