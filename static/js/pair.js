@@ -11,7 +11,7 @@ const words = document.getElementById("pair-words");
 /** @param {?({code: string} | {owner: string})} secret */
 async function enter(secret) {
   // A code is not used up for a browser that is let in already.
-  if (!secret?.owner && (await isConnected())) return location.replace(secret ? "/" : location.href);
+  if (!secret?.owner && (await isConnected())) return location.replace(secret ? "/" : location.pathname + location.search);
   if (secret) return connect(secret);
   field.focus();
 }
