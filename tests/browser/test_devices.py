@@ -16,6 +16,7 @@ Serve = Callable[..., Served]
 OpenTab = Callable[..., ChatPage]
 
 UNAUTHORIZED = "status of 401"
+HTML = {"content-type": "text/html"}
 
 
 @pytest.fixture
