@@ -74,6 +74,7 @@ class Timings:
     token (None when there was none). decode_s: first token to last. stop_s: the ask to stop until the
     computation had ended (None unless stopped). decode_tok_s: tokens after the first, per second of
     `decode_s`. prefill_tok_s: tokens computed (cached ones left out) per second of `prefill_s`.
+    accepted_tokens: of the reply's tokens, those that had been guessed, out of `drafted_tokens` guesses.
     """
 
     queue_s: float
@@ -84,6 +85,8 @@ class Timings:
     prefill_tok_s: float | None = None
     decode_tok_s: float | None = None
     stop_s: float | None = None
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
