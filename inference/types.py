@@ -46,7 +46,8 @@ class GenerationRequest:
 
     `params.seed` and `params.max_tokens` are filled in by now. `client` is who asks, for fair turns. `owner`
     is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
-    computed by an earlier turn: where fewer are cached, the engine says why if it knows.
+    computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
+    tokens be guessed ahead where the engine does that (the text is the same).
     """
 
     id: str
@@ -55,6 +56,7 @@ class GenerationRequest:
     client: str = ""
     owner: str = ""
     reusable_tokens: int = 0
+    drafts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Protocol
 
@@ -41,6 +42,7 @@ class Worker:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         close: Close,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.backend = backend
         self._plan = plan
@@ -48,6 +50,7 @@ class Worker:
         self._cache = cache
         self._keeper = keeper
         self._close_sequence = close
+        self._clock = clock
         self._pace = Pace(config.prefill_chunk)
         self._payoff = Payoff(config.speculation)
         self._running: dict[str, Sequence] = {}
@@ -60,9 +63,9 @@ class Worker:
         self.backend.append_blocks(kv, self._cache.match(prefix))
         while kv.length < len(prefix):
             chunk = prefix[kv.length : kv.length + self._pace.chunk(beside_decoding=False)]
-            started = time.monotonic()
+            started = self._clock()
             self.backend.prefill(kv, chunk, logits=False)
-            self._pace.observe_prefill(len(chunk), time.monotonic() - started)
+            self._pace.observe_prefill(len(chunk), self._clock() - started)
         self._cache.insert(prefix, lambda start, stop: self.backend.copy_block(kv, start, stop), pinned=True)
 
     def serve(self, stopping: threading.Event) -> None:
@@ -87,7 +90,7 @@ class Worker:
             self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
             self._running[sequence.request.id] = sequence
             sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
-            sequence.start(kv, drafts=self._payoff.drafts)
+            sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
@@ -116,13 +119,13 @@ class Worker:
     def _read(self, sequence: Sequence, *, beside_decoding: bool) -> None:
         chunk = sequence.next_chunk(self._pace.chunk(beside_decoding=beside_decoding))
         last = sequence.kv.length + len(chunk) == len(sequence.prompt_ids)
-        started = time.monotonic()
+        started = self._clock()
         try:
             logits = self.backend.prefill(sequence.kv, chunk, logits=last)
         except Exception as error:
             self._break_off([sequence], error)
             return
-        self._pace.observe_prefill(len(chunk), time.monotonic() - started)
+        self._pace.observe_prefill(len(chunk), self._clock() - started)
         sequence.report_prefill()
         if logits is not None:
             self._verify([sequence], [()], logits[None])
@@ -130,13 +133,13 @@ class Worker:
     def _decode(self, sequences: list[Sequence]) -> None:
         drafts = self._drafts(sequences)
         runs = [[*s.completion_ids[-1:], *draft] for s, draft in zip(sequences, drafts, strict=True)]
-        started = time.monotonic()
+        started = self._clock()
         try:
             rows = self.backend.decode([s.kv for s in sequences], runs)
         except Exception as error:
             self._break_off(sequences, error)
             return
-        seconds = time.monotonic() - started
+        seconds = self._clock() - started
         self._pace.observe_step(seconds)
         self._payoff.observe(len(rows), seconds)
         self._verify(sequences, drafts, rows)

@@ -15,6 +15,7 @@ from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
 from inference.errors import BenchFailed, InferenceError
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
+from inference.speculation import Speculation
 from storage.errors import StorageError
 from web.errors import StartFailed
 from web.settings import DEFAULT_PORT, Settings, default_data_dir, default_models_dir
@@ -50,6 +51,14 @@ Dtype = Annotated[
         help="What the 4-bit weights are computed in; auto takes bfloat16 where the hardware has it.",
     ),
 ]
+Drafts = Annotated[
+    Speculation,
+    typer.Option(
+        "--speculation",
+        envvar="ONDOL_SPECULATION",
+        help="Guess coming tokens from earlier text; auto does so where it measures faster.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar="ONDOL_DATA_DIR", help="Where conversations are kept."),
@@ -77,6 +86,7 @@ def serve(
     port: Port = DEFAULT_PORT,
     lan: Lan = False,
     compute_dtype: Dtype = "auto",
+    speculation: Drafts = "auto",
     data_dir: DataDir = None,
     models_dir: ModelsDir = None,
 ) -> None:
@@ -87,6 +97,7 @@ def serve(
         port=port,
         lan=lan,
         compute_dtype=compute_dtype,
+        speculation=speculation,
         data_dir=data_dir or default_data_dir(),
         models_dir=models_dir or default_models_dir(),
     )
@@ -117,6 +128,7 @@ def ask(
         int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
     ] = None,
     compute_dtype: Dtype = "auto",
+    speculation: Drafts = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
     """Answer one question in the terminal. Nothing is stored."""
@@ -124,6 +136,7 @@ def ask(
         model=model,
         system_prompt=system_prompt,
         compute_dtype=compute_dtype,
+        speculation=speculation,
         models_dir=models_dir or default_models_dir(),
     )
     from web.ask import run_ask

@@ -9,6 +9,7 @@ import platformdirs
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype, EngineConfig
 from inference.models.catalogue import DEFAULT_MODEL
+from inference.speculation import Speculation
 
 DEFAULT_PORT = 8420
 
@@ -34,6 +35,7 @@ class Settings:
     port: int = DEFAULT_PORT
     lan: bool = False
     compute_dtype: ComputeDtype = "auto"
+    speculation: Speculation = "auto"
     data_dir: Path = field(default_factory=default_data_dir)
     models_dir: Path = field(default_factory=default_models_dir)
 
@@ -55,4 +57,5 @@ class Settings:
             models_dir=self.models_dir,
             system_prompt=self.system_prompt,
             compute_dtype=self.compute_dtype,
+            speculation=self.speculation,
         )
