@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
 Role: TypeAlias = Literal["user", "assistant"]
+DeviceKind: TypeAlias = Literal["owner", "guest"]
 
 
 NEW_MESSAGE = "new"
@@ -121,3 +122,15 @@ class ReplyEnd:
     timings: Json | None = None
     context: Json | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRecord:
+    """One browser that was let in. `name` was guessed from what it says of itself. Times are UTC."""
+
+    id: str
+    name: str
+    kind: DeviceKind
+    created_at: datetime
+    last_seen_at: datetime
+    revoked_at: datetime | None = None

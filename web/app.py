@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypedDict
@@ -32,7 +32,7 @@ from inference.types import ModelStatus
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
-from web import pages
+from web import devices, pages
 from web.access import AccessGuard
 from web.chat import chat
 from web.ending import keep_partials, shut_down
@@ -41,7 +41,9 @@ from web.hub import Hub
 from web.presenter import STATIC, Presenter, static_build
 from web.protocol import Finished
 from web.services import Services
+from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
+from web.sharing import Sharing
 from web.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -86,13 +88,17 @@ def build_app(
     settings: Settings,
     database: Database,
     *,
-    hosts: Iterable[str],
+    hosts: Container[str],
+    sharing: Sharing | None = None,
     on_status: Callable[[ModelStatus], None] = lambda status: None,
     on_hang: Callable[[str], None] = lambda sentence: None,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
 ) -> Starlette:
     """The server for people on `hosts` (values of the Host header). Its lifespan closes the database.
+
+    With `sharing` every request needs a session; without it, whoever reaches this machine's own address is
+    the owner.
 
     `on_status` is told of the model's progress, on the worker thread, beside the pages. `on_hang` is called
     when the worker hangs and every reply is stored, and should end the process.
@@ -119,7 +125,7 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, Conversations(database))
+        services = _build_services(engine, Conversations(database), sharing)
         await _note_leftovers(services)
         await run_in_threadpool(_forget_deleted, services)
         engine.start(START_DELAY_S)
@@ -134,11 +140,14 @@ def build_app(
             Route("/c/{id}", pages.conversation),
             Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+            Route("/api/pairing-code", devices.invite, methods=["POST"]),
+            Route(PAIR_PATH, devices.connected),
+            Route(PAIR_PATH, devices.pair, methods=["POST"]),
             Route("/health", pages.health),
             WebSocketRoute("/ws", chat),
             Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
         ],
-        middleware=[Middleware(AccessGuard, hosts=frozenset(hosts))],
+        middleware=[Middleware(AccessGuard, hosts=hosts), *_guard(sharing)],
         exception_handlers={
             404: pages.not_found,
             NotFound: pages.not_found,
@@ -149,13 +158,19 @@ def build_app(
     )
 
 
+def _guard(sharing: Sharing | None) -> list[Middleware]:
+    if sharing is None:
+        return []
+    return [Middleware(SessionGuard, sessions=sharing.sessions, stranger=devices.pairing_page)]
+
+
 def _prepare_configured(
     config: EngineConfig, progress: Progress, cancelled: threading.Event
 ) -> PreparedModel:
     return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
 
 
-def _build_services(engine: Engine, conversations: Conversations) -> Services:
+def _build_services(engine: Engine, conversations: Conversations, sharing: Sharing | None) -> Services:
     async def conclude(reply_id: str) -> Finished:
         return await services.finished_frame(reply_id)
 
@@ -164,7 +179,7 @@ def _build_services(engine: Engine, conversations: Conversations) -> Services:
 
     generations = Generations(engine, conversations, conclude, announce)
     turns = Turns(engine, conversations, generations)
-    services = Services(engine, conversations, generations, turns, Hub(), Presenter())
+    services = Services(engine, conversations, generations, turns, Hub(), Presenter(), sharing)
     return services
 
 

@@ -25,6 +25,7 @@ from web.protocol import (
     encode,
 )
 from web.services import Services
+from web.sessions import device_of
 from web.turns import Begun
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ async def chat(socket: WebSocket) -> None:
     """Serve one socket until either side closes it."""
     services: Services = socket.state.services
     await socket.accept()
-    watcher = Watcher()
+    watcher = Watcher(device_of(socket))
     watcher.post(services.status_frame())
     services.hub.join(watcher)
     writing = asyncio.create_task(_write(socket, watcher))

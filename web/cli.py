@@ -71,6 +71,12 @@ Port = Annotated[
     int,
     typer.Option("--port", envvar="ONDOL_PORT", min=0, max=65_535, help="0 takes any free port."),
 ]
+Lan = Annotated[
+    bool,
+    typer.Option(
+        "--lan", envvar="ONDOL_LAN", help="Share on the home network; every device needs a pairing code."
+    ),
+]
 
 
 @app.command()
@@ -78,6 +84,7 @@ def serve(
     model: Model = DEFAULT_MODEL,
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     port: Port = DEFAULT_PORT,
+    lan: Lan = False,
     compute_dtype: Dtype = "auto",
     speculation: Drafts = "auto",
     data_dir: DataDir = None,
@@ -88,6 +95,7 @@ def serve(
         model=model,
         system_prompt=system_prompt,
         port=port,
+        lan=lan,
         compute_dtype=compute_dtype,
         speculation=speculation,
         data_dir=data_dir or default_data_dir(),

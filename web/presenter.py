@@ -15,7 +15,15 @@ from markupsafe import Markup
 from storage.records import ConversationRecord, MessageRecord
 from web.generation import RunningView
 from web.markdown import render, render_plain
-from web.views import ChatPage, ConversationGroup, ConversationItem, MessageView, QuietLine, TranscriptView
+from web.views import (
+    ChatPage,
+    ConversationGroup,
+    ConversationItem,
+    InvitationView,
+    MessageView,
+    QuietLine,
+    TranscriptView,
+)
 from web.wording import day_label, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +50,14 @@ class Presenter:
     def error(self, title: str, message: str) -> str:
         """A page that says what is wrong."""
         return self._render("error.html", title=title, message=message)
+
+    def pairing(self) -> str:
+        """The page of a device that was not let in."""
+        return self._render("pair.html")
+
+    def invitation(self, invitation: InvitationView) -> str:
+        """The inside of the owner's sheet."""
+        return self._render("_invitation.html", invitation=invitation)
 
     def message(self, message: MessageView) -> str:
         """One message."""

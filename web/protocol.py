@@ -205,6 +205,12 @@ class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
     html: str
 
 
+class DeviceConnected(Struct, frozen=True, tag="device_connected", tag_field="type"):
+    """A device was let in. Goes to the owner's sockets."""
+
+    name: str
+
+
 class Error(Struct, frozen=True, tag="error", tag_field="type"):
     """A command failed; nothing of it was done. `needed` and `limit` come with `too_long`, in tokens;
     `waiting` and `limit` with `busy` when the queue is full, in places.
@@ -219,7 +225,17 @@ class Error(Struct, frozen=True, tag="error", tag_field="type"):
 
 
 ServerFrame: TypeAlias = (
-    Accepted | Queued | Prefill | Delta | Finished | Snapshot | Counted | StatusFrame | Conversations | Error
+    Accepted
+    | Queued
+    | Prefill
+    | Delta
+    | Finished
+    | Snapshot
+    | Counted
+    | StatusFrame
+    | Conversations
+    | DeviceConnected
+    | Error
 )
 
 

@@ -16,6 +16,7 @@ from web.generations import Generations
 from web.hub import Hub
 from web.presenter import Presenter, conversation_groups, message_view, transcript_view
 from web.protocol import ContextView, StatusFrame
+from web.sharing import Sharing
 from web.turns import Turns
 from web.views import ConversationGroup, TranscriptView
 from web.wording import runs_in_words
@@ -41,6 +42,7 @@ class Services:
     turns: Turns
     hub: Hub
     presenter: Presenter
+    sharing: Sharing | None = None
 
     def status_frame(self) -> StatusFrame:
         """What the model is doing, for people."""

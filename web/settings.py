@@ -32,12 +32,17 @@ class Settings:
 
     model: str = DEFAULT_MODEL
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
-    host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    lan: bool = False
     compute_dtype: ComputeDtype = "auto"
     speculation: Speculation = "auto"
     data_dir: Path = field(default_factory=default_data_dir)
     models_dir: Path = field(default_factory=default_models_dir)
+
+    @property
+    def host(self) -> str:
+        """What to listen on. Shared, it is every address: those of the network may change meanwhile."""
+        return "0.0.0.0" if self.lan else "127.0.0.1"
 
     @property
     def prefix_cache_dir(self) -> Path:

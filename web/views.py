@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from storage.records import DeviceRecord
 from web.protocol import ContextView, StatusFrame
 
 
@@ -84,8 +85,35 @@ class ConversationGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingView:
+    """That the server is shared on the network: the likeliest address, if any, and who is looking."""
+
+    addresses: Sequence[str]
+    is_owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationView:
+    """What the owner shows to a new device. `life_s` is for how long the code is good.
+
+    `qr_svg` holds the first address and the code; empty where there is no address. `own_id` is the device
+    that looks.
+    """
+
+    addresses: Sequence[str]
+    code: str
+    life_s: float
+    qr_svg: Markup
+    devices: Sequence[DeviceRecord]
+    own_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatPage:
-    """The whole page. `conversation_id` and `title` are None for a chat that has not begun."""
+    """The whole page. `conversation_id` and `title` are None for a chat that has not begun.
+
+    `sharing` is None on a server that only this machine reaches.
+    """
 
     conversation_id: str | None
     title: str | None
@@ -95,3 +123,4 @@ class ChatPage:
     context: ContextView | None
     examples: Sequence[str]
     version: str
+    sharing: SharingView | None = None
