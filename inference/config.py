@@ -21,7 +21,8 @@ class EngineConfig:
     where the device has it, else float32. max_sequences: replies that run side by side. max_waiting: places
     in the queue. prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
     prefix_cache_bytes: the bound of the prefix cache, in memory and on disk alike. prefix_cache_dir: a folder
-    for it alone, where it survives a restart; None keeps nothing.
+    for it alone, where it survives a restart; None keeps nothing. thinking: whether models that can reason
+    before they answer do so.
     """
 
     model: str
@@ -33,3 +34,4 @@ class EngineConfig:
     prefill_chunk: int = 512
     prefix_cache_bytes: int = 512 * 1024 * 1024
     prefix_cache_dir: Path | None = None
+    thinking: bool = True

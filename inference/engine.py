@@ -193,7 +193,7 @@ class Engine:
             self._cache.capacity_bytes = plan.prefix_cache_bytes
             self._keeper.restore(backend, prepared)
             worker = Worker(backend, plan, self.config, self._waiting, self._cache, self._keeper, self._close)
-            worker.pin(shared_prefix(self.tokenizing.tokenizer, self.config.system_prompt))
+            worker.pin(shared_prefix(self.tokenizing.tokenizer, self.config))
         except InferenceError as error:
             self._fail(str(error))
             return None
@@ -222,11 +222,11 @@ class Engine:
         sequence.finish(reason, error)
 
 
-def shared_prefix(tokenizer: ChatTokenizer, system_prompt: str) -> tuple[int, ...]:
-    """The tokens that every conversation with this system prompt begins with."""
-    system = [ChatMessage("system", system_prompt)] if system_prompt else []
+def shared_prefix(tokenizer: ChatTokenizer, config: EngineConfig) -> tuple[int, ...]:
+    """The tokens that every conversation with the configured system prompt begins with."""
+    system = [ChatMessage("system", config.system_prompt)] if config.system_prompt else []
+    chats = ([*system, ChatMessage("user", text)] for text in ("a", "1"))
     one, other = (
-        tokenizer.encode_chat([*system, ChatMessage("user", text)], generation_prompt=False).ids
-        for text in ("a", "1")
+        tokenizer.encode_chat(chat, generation_prompt=False, thinking=config.thinking).ids for chat in chats
     )
     return one[: common_prefix(one, other)]

@@ -6,7 +6,8 @@ InferenceError
 │   ├── ModelUnavailable       it exists, but cannot be fetched now; trying again may help
 │   └── ModelUnusable          it was read and is damaged, of an unsupported kind, or unsafe
 ├── PromptTooLong              the question cannot fit in the context window; carries both numbers
-├── TemplateFailed             the chat template refused the messages
+├── TemplateFailed             the chat template refused the messages, or wanted too much memory
+│   └── TemplateTooSlow        it computed for too long
 ├── InvalidParams              a sampling parameter is outside its range
 ├── EngineBusy                 the queue is full; carries the numbers
 ├── EngineStopped              the worker thread is gone
@@ -58,6 +59,10 @@ class PromptTooLong(InferenceError):
 
 class TemplateFailed(InferenceError):
     """The model's chat template could not render the messages."""
+
+
+class TemplateTooSlow(TemplateFailed):
+    """The chat template was ended after the time it may take."""
 
 
 class InvalidParams(InferenceError):

@@ -50,6 +50,14 @@ Dtype = Annotated[
         help="What the 4-bit weights are computed in; auto takes bfloat16 where the hardware has it.",
     ),
 ]
+Thinking = Annotated[
+    bool,
+    typer.Option(
+        "--thinking/--no-thinking",
+        envvar="ONDOL_THINKING",
+        help="Whether a model that can reason before it answers does so.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar="ONDOL_DATA_DIR", help="Where conversations are kept."),
@@ -70,6 +78,7 @@ def serve(
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     port: Port = DEFAULT_PORT,
     compute_dtype: Dtype = "auto",
+    thinking: Thinking = True,
     data_dir: DataDir = None,
     models_dir: ModelsDir = None,
 ) -> None:
@@ -79,6 +88,7 @@ def serve(
         system_prompt=system_prompt,
         port=port,
         compute_dtype=compute_dtype,
+        thinking=thinking,
         data_dir=data_dir or default_data_dir(),
         models_dir=models_dir or default_models_dir(),
     )
@@ -109,6 +119,7 @@ def ask(
         int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
     ] = None,
     compute_dtype: Dtype = "auto",
+    thinking: Thinking = True,
     models_dir: ModelsDir = None,
 ) -> None:
     """Answer one question in the terminal. Nothing is stored."""
@@ -116,6 +127,7 @@ def ask(
         model=model,
         system_prompt=system_prompt,
         compute_dtype=compute_dtype,
+        thinking=thinking,
         models_dir=models_dir or default_models_dir(),
     )
     from web.ask import run_ask

@@ -39,9 +39,7 @@ class Rename(msgspec.Struct, forbid_unknown_fields=True):
 async def new_chat(request: Request) -> Response:
     """The page of a chat that has not begun."""
     services: Services = request.state.services
-    system = services.engine.config.system_prompt
-    by_template = "" if system else services.template_system()
-    transcript = TranscriptView([], None, system or by_template, bool(by_template))
+    transcript = TranscriptView([], None, services.system_view(services.engine.config.system_prompt))
     return await _page(services, None, transcript, await services.turns.context_of(None))
 
 

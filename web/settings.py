@@ -34,6 +34,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     compute_dtype: ComputeDtype = "auto"
+    thinking: bool = True
     data_dir: Path = field(default_factory=default_data_dir)
     models_dir: Path = field(default_factory=default_models_dir)
 
@@ -50,4 +51,5 @@ class Settings:
             models_dir=self.models_dir,
             system_prompt=self.system_prompt,
             compute_dtype=self.compute_dtype,
+            thinking=self.thinking,
         )

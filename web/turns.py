@@ -83,6 +83,7 @@ class Turns:
             client=started.conversation.id,  # chats take turns
             owner=started.conversation.id,
             reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
+            reasoning=fitted.reasoning,
         )
         return Begun(started, self._generations.start(started.conversation.id, request, context))
 
@@ -139,6 +140,7 @@ class Turns:
             window=tokenizing.model.context_window,
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
+            thinking=self._engine.config.thinking,
         )
 
     def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
@@ -149,6 +151,7 @@ class Turns:
             text,
             window=tokenizing.model.context_window,
             cut_key=branch.cut_id,
+            thinking=self._engine.config.thinking,
         )
         return ContextView(
             window=measured.window,
@@ -172,6 +175,8 @@ class Turns:
             "question": fitted.question,
             "reserve": fitted.reserve,
             "left_out": list(fitted.left_out),
+            "system_folded": fitted.system_folded,
+            "thinking": self._engine.config.thinking,
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
             "system_hash": system_hash(branch.system_prompt),
@@ -187,6 +192,8 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
             message.text,
             message.token_ids if message.model == model else None,
             key=message.id,
+            reasoning=message.reasoning,
+            thinking=message.context.get("thinking") if message.context else None,
         )
         for message in messages
         if message.role == "user" or message.text
