@@ -21,7 +21,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, M
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import jinja2
 from jinja2 import nodes
@@ -210,7 +210,7 @@ class _Funnel(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.iter = _through("steps", node, [node.iter])
+        node.iter = _through("steps", node, [cast(nodes.Expr, node.iter)])
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:

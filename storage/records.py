@@ -48,8 +48,8 @@ class MessageRecord:
     """One message of a conversation's tree. Optional fields belong to replies.
 
     `token_ids` are the exact ids that were generated; `reasoning` is what they say before the text. `params`
-    is what `web` gave when the turn began, `usage`, `timings` and `context` when the reply ended; `error` is a
-    sentence. `client_id` is the browser's id of a user message.
+    is what `web` gave when the turn began, `usage`, `timings` and `context` when the reply ended; `error` is
+    a sentence. `client_id` is the browser's id of a user message.
     """
 
     id: str

@@ -88,8 +88,8 @@ QWEN3 = """\
         {%- if message.reasoning_content is string %}
             {%- set reasoning = message.reasoning_content %}
         {%- elif '</think>' in content %}
-            {%- set reasoning = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
-            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+            {%- set reasoning = content.split('</think>')[0].split('<think>')[-1] %}
+            {%- set content = content.split('</think>')[-1] %}
         {%- endif %}
         {{- '<|im_start|>assistant\\n' }}
         {%- if loop.index0 > ns.last_query and (loop.last or reasoning) %}

@@ -65,7 +65,7 @@ HOSTILE = {
     "repetition": "{{ 'x' * 10**9 }}",
     "repetition of a list": "{{ [1] * 10**9 }}",
     "power": "{{ 10**(10**10) }}",
-    "product": "{% set ns = namespace(x=10) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+    "product": DOUBLE.replace("'ab'", "10") + "{% set ns.x = ns.x * ns.x %}{% endfor %}",
     "doubling by ~": DOUBLE + "{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
     "doubling by +": DOUBLE + "{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
     "doubling by a block": DOUBLE + "{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}{{ ns.x }}",
