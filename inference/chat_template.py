@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cached_property
 from typing import Any
+
+from jinja2 import UndefinedError
 
 from inference.errors import TemplateFailed, TemplateTooSlow
 from inference.folding import Folded
@@ -27,6 +30,9 @@ class ChatTemplate:
 
     Wherever `thinking` is taken, it is whether the model is to reason before it answers: it matters only to
     templates that have a switch for it, and None leaves theirs as it is.
+
+    There is no clock: text that changes by itself would make the prefix cache useless. A template that will
+    not do without one is given the day on which it was loaded, kept in `day` from then on.
     """
 
     def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "") -> None:
@@ -35,6 +41,7 @@ class ChatTemplate:
                 f"The model's chat template has {len(source):,} characters; {MAX_SOURCE:,} are allowed."
             )
         self.source = source
+        self.day: date | None = None
         self._too_slow: TemplateTooSlow | None = None
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         try:
@@ -177,6 +184,8 @@ class ChatTemplate:
         pieces, length = [], 0
         given: dict[str, Any] = {"add_generation_prompt": generation_prompt, **self._tokens, **variables}
         given["messages"] = [_as_dict(message) for message in messages]
+        if self.day is not None:
+            given["strftime_now"] = self.day.strftime
         try:
             with metered():
                 for piece in self._template.generate(given):
@@ -186,6 +195,11 @@ class ChatTemplate:
                     pieces.append(piece)
         except TemplateFailed:
             raise
+        except UndefinedError as error:
+            if self.day is None and "'strftime_now' is undefined" in str(error):
+                self.day = date.today()
+                return self._pieces(messages, generation_prompt, variables)
+            raise TemplateFailed(f"The model's chat template failed: {_reason(error)}.") from None
         except Exception as error:  # a stranger's program may raise anything
             raise TemplateFailed(f"The model's chat template failed: {_reason(error)}.") from None
         return pieces

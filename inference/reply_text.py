@@ -34,14 +34,14 @@ class ReplyText:
         """The reasoning and the text that became certain with this token."""
         if self._began_at is None:
             self._began_at = now
-        if self._splitter.in_answer:
-            return "", self._stops.add(self._detokenizer.add(token_id))
+        before_answer = not self._splitter.in_answer
         reasoning, text = self._splitter.add(self._detokenizer.add(token_id))
-        self._undecided_tokens += 1
-        if self._splitter.has_reasoning:
-            self.reasoning_tokens += self._undecided_tokens
-            self._undecided_tokens = 0
-            self.reasoning_s = now - self._began_at
+        if before_answer:
+            self._undecided_tokens += 1
+            if self._splitter.has_reasoning:
+                self.reasoning_tokens += self._undecided_tokens
+                self._undecided_tokens = 0
+                self.reasoning_s = now - self._began_at
         return reasoning, self._stops.add(text)
 
     def flush(self) -> tuple[str, str]:

@@ -94,8 +94,9 @@ class ChatTokenizer:
 
     @property
     def template_hash(self) -> str:
-        """The first 12 hex digits of the template's SHA-256."""
-        return sha256(self.template.source.encode()).hexdigest()[:12]
+        """The first 12 hex digits of the SHA-256 of the template, and of the day where it writes that."""
+        dated = f"{self.template.source}{self.template.day or ''}"
+        return sha256(dated.encode()).hexdigest()[:12]
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Ids of plain text: special tokens spelled in it count as ordinary characters."""

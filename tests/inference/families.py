@@ -134,7 +134,8 @@ DEEPSEEK_R1 = """\
 
 SMOLLM3 = """\
 {%- if enable_thinking is not defined %}{% set enable_thinking = true %}{% endif %}
-{{- '<|im_start|>system\\nMode: ' ~ ('/think' if enable_thinking else '/no_think') ~ '<|im_end|>\\n' }}
+{{- '<|im_start|>system\\n' ~ strftime_now('%d %B %Y') }}
+{{- '\\nMode: ' ~ ('/think' if enable_thinking else '/no_think') ~ '<|im_end|>\\n' }}
 {%- for message in messages %}
     {%- if message.role == 'assistant' %}
         {% generation %}

@@ -75,7 +75,8 @@ def test_what_a_family_wants_is_found_by_probing(family: Family) -> None:
 def test_ids_equal_those_of_transformers(family: Family, thinking: bool) -> None:
     messages = [SYSTEM, *TALK]
     expected = messages if family.takes_system else folded(messages)
-    source = family.template.replace("strftime_now", "no_clock")  # ours has none, so that prompts stay equal
+    # Ours has a clock only for those who cannot do without, so that prompts stay equal.
+    source = family.template.replace("strftime_now is defined", "false")
     ids = transformers_ids(source, expected, enable_thinking=thinking)
     encoded = tokenizer_of(family.template).encode_chat(messages, thinking=thinking)
     assert list(encoded.ids) == ids
@@ -166,3 +167,13 @@ def test_a_thinking_switch_changes_the_prompt_only_where_there_is_one() -> None:
         tokenizer = tokenizer_of(family.template)
         on, off = (tokenizer.encode_chat(TALK, thinking=thinking).ids for thinking in (True, False))
         assert (on != off) is (family.thinking_switch is not None)
+
+
+def test_a_template_that_needs_a_date_keeps_the_day_it_was_loaded_on() -> None:
+    dated, undated = ChatTemplate(FAMILIES[-1].template), ChatTemplate(FAMILIES[1].template)
+    for template in (dated, undated):
+        template.render(TALK, generation_prompt=True)
+    assert dated.day is not None
+    assert dated.day.strftime("%d %B %Y") in dated.render(TALK, generation_prompt=True)
+    assert undated.day is None
+    assert "26 Jul 2024" in undated.render(TALK, generation_prompt=True)

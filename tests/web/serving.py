@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from inference.models.prepared import PreparedModel
 from storage.database import Database
-from tests.inference.doubles import ScriptedBackend, prepare_double, scripted_loader
+from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
 from web.access import loopback_hosts
 from web.app import build_app
 from web.server import listen, uvicorn_config
@@ -37,6 +37,9 @@ class Served:
         pace: threading.Semaphore | None = None,
         prepare: Callable[..., PreparedModel] | None = None,
         system_prompt: str = "Be brief.",
+        template: str = CHATML,
+        thinking: bool = True,
+        opening: str = OPENING,
         port: int = 0,
     ) -> None:
         self.backends: list[ScriptedBackend] = []
@@ -46,6 +49,7 @@ class Served:
             data_dir=folder / "data",
             models_dir=folder / "models",
             system_prompt=system_prompt,
+            thinking=thinking,
         )
         self.database = Database.open(settings.data_dir)
         listener = listen("127.0.0.1", port)
@@ -54,8 +58,9 @@ class Served:
             settings,
             self.database,
             hosts=loopback_hosts(self.port),
-            prepare_model=prepare or (lambda *_: prepare_double(folder / "model", window=window)),
-            backend=scripted_loader(reply, self.backends, pace),
+            prepare_model=prepare
+            or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
+            backend=scripted_loader(reply, self.backends, pace, opening),
         )
         self._server = uvicorn.Server(uvicorn_config(app))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]})

@@ -159,7 +159,7 @@ def test_ask_prints_one_object_and_stores_nothing(
     arguments = ("ask", "hello", "--json", "--model", str(tiny), "--max-tokens", "8", "--seed", "5")
     first, second = (ondol(environment, *arguments, "--temperature", "1") for _ in range(2))
     report = json.loads(first.stdout)
-    for key in ("reply", "usage", "timings", "context", "model", "quantization"):
+    for key in ("reply", "reasoning", "usage", "timings", "context", "model", "quantization"):
         assert key in report
     context, usage = report["context"], report["usage"]
     assert context["system"] + context["history"] + context["question"] == usage["prompt_tokens"]
