@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from inference.speculation import Speculation
+
 ComputeDtype: TypeAlias = Literal["auto", "float32", "bfloat16"]
 
 DEFAULT_SYSTEM_PROMPT = "You are a helpful AI assistant."
@@ -19,7 +21,8 @@ class EngineConfig:
     model: a catalogue name, a Hugging Face repository, a folder or a `.gguf` file. models_dir: where files
     are kept. system_prompt: prefilled once when the model is ready. compute_dtype: `auto` takes bfloat16
     where the device has it, else float32. max_sequences: replies that run side by side. max_waiting: places
-    in the queue. prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
+    in the queue. speculation: whether drafts of coming tokens are verified (`inference.speculation`).
+    prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
     prefix_cache_bytes: the bound of the prefix cache, in memory and on disk alike. prefix_cache_dir: a folder
     for it alone, where it survives a restart; None keeps nothing. thinking: whether models that can reason
     before they answer do so.
@@ -31,6 +34,7 @@ class EngineConfig:
     compute_dtype: ComputeDtype = "auto"
     max_sequences: int = 8
     max_waiting: int = 32
+    speculation: Speculation = "auto"
     prefill_chunk: int = 512
     prefix_cache_bytes: int = 512 * 1024 * 1024
     prefix_cache_dir: Path | None = None

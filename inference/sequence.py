@@ -10,6 +10,7 @@ from inference.detokenizer import Decode
 from inference.penalties import TokenCounts
 from inference.reply_text import ReplyText
 from inference.sampler import Draw, Sampled
+from inference.speculation import Acceptance, PromptLookup
 from inference.types import (
     Delta,
     Event,
@@ -33,6 +34,8 @@ class Sequence:
         self.reuse_lost: str | None = None
         self.completion_ids: list[int] = []
         self.stop_asked_at: float | None = None
+        self.acceptance = Acceptance()
+        self._lookup: PromptLookup | None = None
         self._text = ReplyText(decode, request.params.stop, request.reasoning)
         self._counts = TokenCounts(request.prompt_ids) if request.params.penalizes else None
         self._submitted_at = time.monotonic()
@@ -80,9 +83,13 @@ class Sequence:
         if self.stop_asked_at is None:
             self.stop_asked_at = time.monotonic()
 
-    def start(self, kv: Any) -> None:
-        """The sequence leaves the queue; `kv` holds what the prefix cache had of its prompt."""
+    def start(self, kv: Any, *, drafts: bool = False) -> None:
+        """The sequence leaves the queue; `kv` holds what the prefix cache had of its prompt. `drafts` says
+        whether it will be asked for any.
+        """
         self.kv = kv
+        if drafts:
+            self._lookup = PromptLookup(self.prompt_ids)
         self.cached_tokens = kv.length
         self._started_at = time.monotonic()
         self.report_prefill()
@@ -97,6 +104,12 @@ class Sequence:
         """The next tokens of the prompt to compute."""
         return self.prompt_ids[self.kv.length : self.kv.length + size]
 
+    def draft(self, window: int) -> tuple[int, ...]:
+        """A guess at the tokens after the one that is due, no more than the reply may still have."""
+        if self._lookup is None:
+            return ()
+        return self._lookup.draft(self.longest(window) - len(self.prompt_ids) - len(self.completion_ids) - 1)
+
     def accept(self, sampled: Sampled, eos_token_ids: tuple[int, ...], window: int) -> FinishReason | None:
         """Take the sampled token; the reason why the reply ends with it, if it does."""
         self._last_token_at = time.monotonic()
@@ -108,6 +121,8 @@ class Sequence:
         self.completion_ids.append(token_id)
         if self._counts is not None:
             self._counts.add(token_id)
+        if self._lookup is not None:
+            self._lookup.add(token_id)
         reasoning, text = self._text.add(token_id, self._last_token_at)
         logprobs = (logprob,) if logprob is not None else ()
         self.emit(Delta(text, (token_id,), logprobs, reasoning, self._text.reasoning_s))
@@ -145,4 +160,6 @@ class Sequence:
             decode_tok_s=(len(self.completion_ids) - 1) / decode_s if decode_s > 0 else None,
             stop_s=now - self.stop_asked_at if self.stop_asked_at is not None else None,
             reasoning_s=self._text.reasoning_s,
+            drafted_tokens=self.acceptance.drafted,
+            accepted_tokens=self.acceptance.accepted,
         )

@@ -51,8 +51,9 @@ class GenerationRequest:
 
     `params.seed` and `params.max_tokens` are filled in by now. `client` is who asks, for fair turns. `owner`
     is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
-    computed by an earlier turn: where fewer are cached, the engine says why if it knows. `reasoning` is how
-    the reply marks its reasoning, None where this model has none.
+    computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
+    tokens be guessed ahead where the engine does that (the text is the same). `reasoning` is how the reply
+    marks its reasoning, None where this model has none.
     """
 
     id: str
@@ -62,6 +63,7 @@ class GenerationRequest:
     owner: str = ""
     reusable_tokens: int = 0
     reasoning: ReasoningFormat | None = None
+    drafts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,9 @@ class Timings:
     queue_s: submit to the start of prefill. prefill_s: the prompt's computation. ttft_s: submit to first
     token (None when there was none). decode_s: first token to last. stop_s: the ask to stop until the
     computation had ended (None unless stopped). decode_tok_s: tokens after the first, per second of
-    `decode_s`. prefill_tok_s: tokens computed (cached ones left out) per second of `prefill_s`. reasoning_s:
-    first token to the end of the reasoning (None where there was none).
+    `decode_s`. prefill_tok_s: tokens computed (cached ones left out) per second of `prefill_s`.
+    accepted_tokens: of the reply's tokens, those that had been guessed, out of `drafted_tokens` guesses.
+    reasoning_s: first token to the end of the reasoning (None where there was none).
     """
 
     queue_s: float
@@ -96,6 +99,8 @@ class Timings:
     decode_tok_s: float | None = None
     stop_s: float | None = None
     reasoning_s: float | None = None
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

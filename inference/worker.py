@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Protocol
 
 from inference.backends.base import Backend, Logits
@@ -13,9 +15,10 @@ from inference.memory import MemoryPlan
 from inference.pacing import Pace
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
-from inference.sampler import Sampled, sample
+from inference.sampler import sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
+from inference.speculation import Payoff
 from inference.types import FinishReason
 
 logger = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class Worker:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         close: Close,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.backend = backend
         self._plan = plan
@@ -46,21 +50,22 @@ class Worker:
         self._cache = cache
         self._keeper = keeper
         self._close_sequence = close
+        self._clock = clock
         self._pace = Pace(config.prefill_chunk)
+        self._payoff = Payoff(config.speculation)
         self._running: dict[str, Sequence] = {}
 
     def pin(self, prefix: tuple[int, ...]) -> None:
         """Compute the KV of what every conversation begins with, once, and keep it."""
         if not prefix:
             return
-        kv = self.backend.create_kv()
-        for block, length in self._cache.match(prefix):
-            self.backend.append_block(kv, block, length)
+        kv = self.backend.create_kv(len(prefix))
+        self.backend.append_blocks(kv, self._cache.match(prefix))
         while kv.length < len(prefix):
             chunk = prefix[kv.length : kv.length + self._pace.chunk(beside_decoding=False)]
-            started = time.monotonic()
+            started = self._clock()
             self.backend.prefill(kv, chunk, logits=False)
-            self._pace.observe_prefill(len(chunk), time.monotonic() - started)
+            self._pace.observe_prefill(len(chunk), self._clock() - started)
         self._cache.insert(prefix, lambda start, stop: self.backend.copy_block(kv, start, stop), pinned=True)
 
     def serve(self, stopping: threading.Event) -> None:
@@ -80,13 +85,12 @@ class Worker:
             if len(sequence.prompt_ids) >= self._plan.window:
                 self._close(sequence, FinishReason.ERROR, self._too_long(sequence))
                 continue
-            kv = self.backend.create_kv()
+            kv = self.backend.create_kv(len(sequence.prompt_ids))
             # All but the last token: its logits are needed, so it is always computed.
-            for block, length in self._cache.match(sequence.prompt_ids[:-1]):
-                self.backend.append_block(kv, block, length)
+            self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
             self._running[sequence.request.id] = sequence
             sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
-            sequence.start(kv)
+            sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
@@ -115,33 +119,74 @@ class Worker:
     def _read(self, sequence: Sequence, *, beside_decoding: bool) -> None:
         chunk = sequence.next_chunk(self._pace.chunk(beside_decoding=beside_decoding))
         last = sequence.kv.length + len(chunk) == len(sequence.prompt_ids)
-        started = time.monotonic()
+        started = self._clock()
         try:
             logits = self.backend.prefill(sequence.kv, chunk, logits=last)
         except Exception as error:
             self._break_off([sequence], error)
             return
-        self._pace.observe_prefill(len(chunk), time.monotonic() - started)
+        self._pace.observe_prefill(len(chunk), self._clock() - started)
         sequence.report_prefill()
         if logits is not None:
-            self._sample([sequence], logits[None])
+            self._verify([sequence], [()], logits[None])
 
     def _decode(self, sequences: list[Sequence]) -> None:
-        started = time.monotonic()
+        drafts = self._drafts(sequences)
+        runs = [[*s.completion_ids[-1:], *draft] for s, draft in zip(sequences, drafts, strict=True)]
+        started = self._clock()
         try:
-            rows = self.backend.decode([s.kv for s in sequences], [s.completion_ids[-1] for s in sequences])
+            rows = self.backend.decode([s.kv for s in sequences], runs)
         except Exception as error:
             self._break_off(sequences, error)
             return
-        self._pace.observe_step(time.monotonic() - started)
-        self._sample(sequences, rows)
+        seconds = self._clock() - started
+        self._pace.observe_step(seconds)
+        self._payoff.observe(len(rows), seconds)
+        self._verify(sequences, drafts, rows)
 
-    def _sample(self, sequences: list[Sequence], rows: Logits) -> None:
-        for sequence, token in zip(sequences, sample(rows, [s.draw for s in sequences]), strict=True):
-            self._accept(sequence, token)
+    def _drafts(self, sequences: list[Sequence]) -> list[tuple[int, ...]]:
+        """Guesses at the tokens after those that are due, one tuple a sequence; empty where none is worth
+        it.
+        """
+        drafts = [sequence.draft(self._plan.window) for sequence in sequences]
+        chances = [
+            (len(draft), sequence.acceptance.expected)
+            for sequence, draft in zip(sequences, drafts, strict=True)
+            if draft
+        ]
+        if chances and self._payoff.is_worth_it(len(sequences), chances):
+            return drafts
+        return [() for _ in sequences]
 
-    def _accept(self, sequence: Sequence, token: Sampled) -> None:
-        reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+    def _verify(self, sequences: list[Sequence], drafts: list[tuple[int, ...]], rows: Logits) -> None:
+        """Sample after each token of a step, for every sequence until one is not as drafted.
+
+        The n-th row of a sequence counts only if all drafted tokens before it were right; so the batch goes
+        through its sequences position by position, and those that are settled drop out.
+        """
+        starts = [0, *accumulate(1 + len(draft) for draft in drafts)]
+        open_places = list(range(len(sequences)))
+        position = 0
+        while open_places:
+            draws = [sequences[place].draw for place in open_places]
+            tokens = sample(rows[[starts[place] + position for place in open_places]], draws)
+            still_open = []
+            for place, token in zip(open_places, tokens, strict=True):
+                sequence, draft = sequences[place], drafts[place]
+                reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+                right = draft[position : position + 1] == (token.token_id,)
+                if right and reason is None:
+                    still_open.append(place)
+                else:
+                    self._settle(sequence, draft, position + right, reason)
+            open_places, position = still_open, position + 1
+
+    def _settle(
+        self, sequence: Sequence, draft: tuple[int, ...], accepted: int, reason: FinishReason | None
+    ) -> None:
+        if draft:
+            sequence.acceptance.observe(len(draft), accepted)
+            self.backend.truncate(sequence.kv, sequence.kv.length - len(draft) + accepted)
         if reason is not None:
             self._finish(sequence, reason)
 

@@ -17,11 +17,17 @@ from inference.bench.work import Measure, Plan, Prompts
 from inference.engine import Engine
 from inference.errors import BenchFailed
 from inference.models.locate import check
-from inference.types import ModelDescription
+from inference.types import ChatMessage, ModelDescription
 from web.app import build_engine
 from web.bench_report import OURS, BenchProgress, Result, as_object, as_table, heading
 from web.settings import Settings
 from web.terminal import StatusPrinter
+
+PASSAGE = """\
+The floor of the old house was warm in the morning. Under the stone slabs ran the smoke of the kitchen fire,
+from one end of the house to the other, and it left its heat behind on the way. Grandmother put the bowl of
+whoever came home late under a folded blanket, at the warmest spot of the room, and there it kept until night.
+"""
 
 
 def run_bench(
@@ -43,7 +49,8 @@ def run_bench(
         check(settings.model)
         build = partial(build_engine, settings)
     plan = plan or Plan()
-    progress = BenchProgress(rounds, plan.steps(rounds) * (1 if peer is None else 2))
+    steps = plan.steps(rounds) * (1 if peer is None else 2) + plan.own_steps(rounds)
+    progress = BenchProgress(rounds, steps)
     with progress:
         result = _measure(build, plan, rounds, peer, progress)
     if as_json:
@@ -70,6 +77,11 @@ def _measure(build: Build, plan: Plan, rounds: int, peer: Peer | None, progress:
             memories[peer.name] = partial(in_fresh_peer, peer, gguf, description.threads)
         prompts = Prompts(description.vocab_size)
         figures = _speed(plan, prompts, engines, rounds, progress)
+        passage = _passage(engine)
+        own_works = partial(plan.own, prompts, passage)
+        figures[OURS] |= measure(
+            own_works, {OURS: engines[OURS]}, rounds=rounds, on_step=progress.step, digits=2
+        )[OURS]
     peaks = measure(lambda: plan.memory(prompts), memories, rounds=1, on_step=progress.step)
     own, *others = (figures[name] | peaks[name] for name in engines)
     return Result(description, rounds, own, peer_engine, others[0] if others else None)
@@ -91,6 +103,13 @@ def _described(engine: Engine, plan: Plan, peer: Peer | None) -> tuple[ModelDesc
             "file as the model, or leave --peer out."
         )
     return description, gguf
+
+
+def _passage(engine: Engine) -> tuple[int, ...]:
+    """A question whose answer repeats much of it, as a summary or a correction would."""
+    assert engine.tokenizing is not None
+    question = ChatMessage("user", f"Write this text once more, word for word:\n\n{PASSAGE}")
+    return engine.tokenizing.tokenizer.encode_chat([question]).ids
 
 
 def _speed(

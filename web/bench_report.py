@@ -23,10 +23,17 @@ LABELS = {
     "cached_ttft_ms": "TTFT, cached (ms)",
     "cold_ttft_ms": "TTFT, cold (ms)",
     "batch4_tok_s": "decode, 4 chats (tok/s)",
+    "gap_ratio": "gap beside a prompt (p95 / usual)",
+    "undrafted_tok_s": "copying a text (tok/s)",
+    "drafted_tok_s": "  with drafts (tok/s)",
     "rss_mb": "peak memory, 1 chat (MiB)",
     "rss4_mb": "peak memory, 4 chats (MiB)",
     "warm_up": "warm-up",
 }
+
+
+OWN = ("gap_ratio", "undrafted_tok_s", "drafted_tok_s")
+"""Figures that no peer is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,8 @@ class BenchProgress:
     def _stage_of(self, number: int, figure: Figure) -> str:
         if figure.key == "warm_up":
             return "Warm-up"
+        if figure.key in OWN:
+            return f"Sharing, round {number} of {self._rounds}"
         return "Memory" if figure.key.startswith("rss") else f"Round {number} of {self._rounds}"
 
 
@@ -139,7 +148,8 @@ def as_table(result: Result) -> Table:
     for figure, own in result.ours.items():
         row = [label(figure), f"{own:,.1f}"]
         if peers is not None:
-            row += [f"{peers[figure]:,.1f}", f"{ratio[figure]:.3f}" if figure in ratio else "-"]
-            row.append("high" if figure.higher_is_better else "low")
+            row += [f"{peers[figure]:,.1f}" if figure in peers else "-"]
+            row += [f"{ratio[figure]:.3f}" if figure in ratio else "-"]
+            row += ["high" if figure.higher_is_better else "low"]
         table.add_row(*row)
     return table

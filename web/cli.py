@@ -15,6 +15,7 @@ from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
 from inference.errors import BenchFailed, InferenceError
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
+from inference.speculation import Speculation
 from storage.errors import StorageError
 from web.errors import StartFailed
 from web.settings import DEFAULT_PORT, Settings, default_data_dir, default_models_dir
@@ -58,6 +59,14 @@ Thinking = Annotated[
         help="Whether a model that can reason before it answers does so.",
     ),
 ]
+Drafts = Annotated[
+    Speculation,
+    typer.Option(
+        "--speculation",
+        envvar="ONDOL_SPECULATION",
+        help="Guess coming tokens from earlier text; auto does so where it measures faster.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar="ONDOL_DATA_DIR", help="Where conversations are kept."),
@@ -79,6 +88,7 @@ def serve(
     port: Port = DEFAULT_PORT,
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
+    speculation: Drafts = "auto",
     data_dir: DataDir = None,
     models_dir: ModelsDir = None,
 ) -> None:
@@ -89,6 +99,7 @@ def serve(
         port=port,
         compute_dtype=compute_dtype,
         thinking=thinking,
+        speculation=speculation,
         data_dir=data_dir or default_data_dir(),
         models_dir=models_dir or default_models_dir(),
     )
@@ -120,6 +131,7 @@ def ask(
     ] = None,
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
+    speculation: Drafts = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
     """Answer one question in the terminal. Nothing is stored."""
@@ -128,6 +140,7 @@ def ask(
         system_prompt=system_prompt,
         compute_dtype=compute_dtype,
         thinking=thinking,
+        speculation=speculation,
         models_dir=models_dir or default_models_dir(),
     )
     from web.ask import run_ask

@@ -9,6 +9,7 @@ import platformdirs
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype, EngineConfig
 from inference.models.catalogue import DEFAULT_MODEL
+from inference.speculation import Speculation
 
 DEFAULT_PORT = 8420
 
@@ -35,6 +36,7 @@ class Settings:
     port: int = DEFAULT_PORT
     compute_dtype: ComputeDtype = "auto"
     thinking: bool = True
+    speculation: Speculation = "auto"
     data_dir: Path = field(default_factory=default_data_dir)
     models_dir: Path = field(default_factory=default_models_dir)
 
@@ -52,4 +54,5 @@ class Settings:
             system_prompt=self.system_prompt,
             compute_dtype=self.compute_dtype,
             thinking=self.thinking,
+            speculation=self.speculation,
         )

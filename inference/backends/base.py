@@ -44,20 +44,26 @@ class Backend(Protocol):
     def description(self) -> ModelDescription:
         """What runs."""
 
-    def create_kv(self) -> Any:
-        """An empty KV cache for a new sequence."""
+    def create_kv(self, tokens: int = 0) -> Any:
+        """An empty KV cache for a new sequence that is expected to hold so many tokens at first."""
 
     def prefill(self, kv: Any, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
         """Append one chunk to `kv`; the last token's logits, shape [vocab], when `logits` is asked for."""
 
-    def decode(self, kvs: Sequence[Any], token_ids: Sequence[int]) -> Logits:
-        """One step: append token i to cache i; logits of shape [len(kvs), vocab]."""
+    def decode(self, kvs: Sequence[Any], runs: Sequence[Sequence[int]]) -> Logits:
+        """One step: append run i, of one or more tokens, to cache i.
+
+        Returns logits after each of the tokens, in the order of the runs: [sum of their lengths, vocab].
+        """
+
+    def truncate(self, kv: Any, length: int) -> None:
+        """Forget all but the first `length` tokens of `kv`."""
 
     def copy_block(self, kv: Any, start: int, stop: int) -> Any:
         """A copy of tokens start..stop (exclusive) of `kv`."""
 
-    def append_block(self, kv: Any, block: Any, length: int) -> None:
-        """Append the first `length` tokens of a block to `kv`."""
+    def append_blocks(self, kv: Any, parts: Sequence[tuple[Any, int]]) -> None:
+        """Append the first tokens of some blocks, each with how many, to `kv`."""
 
     def block_to_arrays(self, block: Any) -> BlockArrays:
         """The content of a block, to be kept in a file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +62,9 @@ class GrowingLayer(DynamicLayer):
     keys: torch.Tensor
     values: torch.Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: int = 0) -> None:
         super().__init__()
+        self._expected = tokens
         self._length = 0
         self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
@@ -74,17 +76,25 @@ class GrowingLayer(DynamicLayer):
         keys, values = self._room_for(stop, key_states, value_states)
         keys[..., self._length : stop, :] = key_states
         values[..., self._length : stop, :] = value_states
-        self._length = stop
-        self.keys, self.values = keys[..., :stop, :], values[..., :stop, :]
+        self._show(keys, values, stop)
         self.is_initialized = True
         return self.keys, self.values
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens; their memory stays for those to come."""
+        if self._buffers is not None and length < self._length:
+            self._show(*self._buffers, length)
+
+    def _show(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> None:
+        self._length = length
+        self.keys, self.values = keys[..., :length, :], values[..., :length, :]
 
     def _room_for(
         self, tokens: int, key_states: torch.Tensor, value_states: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if self._buffers is not None and self._buffers[0].shape[-2] >= tokens:
             return self._buffers
-        capacity = max(tokens + GROWTH_TOKENS, 2 * self._length)
+        capacity = max(max(tokens, self._expected) + GROWTH_TOKENS, 2 * self._length)
         grown = (_larger(key_states, capacity), _larger(value_states, capacity))
         if self._buffers is not None:
             for new, old in zip(grown, self._buffers, strict=True):
@@ -96,8 +106,8 @@ class GrowingLayer(DynamicLayer):
 class SequenceKV:
     """The KV cache of one running sequence."""
 
-    def __init__(self, layers: int) -> None:
-        self.layers = [GrowingLayer() for _ in range(layers)]
+    def __init__(self, layers: int, tokens: int = 0) -> None:
+        self.layers = [GrowingLayer(tokens) for _ in range(layers)]
         self.cache = Cache(layers=self.layers)
 
     @property
@@ -113,10 +123,20 @@ class SequenceKV:
         )
         return TorchKVBlock.of(layers, stop - start)
 
-    def append(self, block: TorchKVBlock, length: int) -> None:
-        """Append the first `length` tokens of a block."""
-        for layer, (keys, values) in zip(self.layers, block.layers, strict=True):
-            layer.update(keys[None, :, :length], values[None, :, :length])
+    def append(self, parts: Sequence[tuple[TorchKVBlock, int]]) -> None:
+        """Append the first tokens of some blocks: one copy a layer, since each of many small ones costs
+        more than its bytes.
+        """
+        for index, layer in enumerate(self.layers):
+            pairs = [(block.layers[index], length) for block, length in parts]
+            keys = torch.cat([keys[:, :length] for (keys, _), length in pairs], dim=1)
+            values = torch.cat([values[:, :length] for (_, values), length in pairs], dim=1)
+            layer.update(keys[None], values[None])
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        for layer in self.layers:
+            layer.truncate(length)
 
 
 def _tensor(array: npt.NDArray[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

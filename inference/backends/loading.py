@@ -50,8 +50,8 @@ def load_model(prepared: PreparedModel, config: EngineConfig, progress: Progress
     if model.config._attn_implementation == "sdpa":  # else the architecture needs one of its own
         model.set_attn_implementation(ATTENTION)
     words, parameters = _quantization_in_words(model, prepared), _count_parameters(model)
-    choose_kernels(model, dtype, device)
-    return LoadedModel(model, device, dtype, words, parameters, int(model.get_memory_footprint()))
+    weight_bytes = choose_kernels(model, dtype, device) + int(model.get_memory_footprint())
+    return LoadedModel(model, device, dtype, words, parameters, weight_bytes)
 
 
 def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:

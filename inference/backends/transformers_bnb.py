@@ -36,9 +36,9 @@ class TransformersBackend:
         """Load (and the first time quantize) the model. Raises `ModelUnusable`."""
         return cls(load_model(prepared, config, progress), prepared)
 
-    def create_kv(self) -> SequenceKV:
+    def create_kv(self, tokens: int = 0) -> SequenceKV:
         """An empty KV cache."""
-        return SequenceKV(self._layers)
+        return SequenceKV(self._layers, tokens)
 
     @torch.inference_mode()
     def prefill(self, kv: SequenceKV, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
@@ -49,19 +49,25 @@ class TransformersBackend:
         return None
 
     @torch.inference_mode()
-    def decode(self, kvs: Sequence[SequenceKV], token_ids: Sequence[int]) -> Logits:
-        """One token for each sequence; logits of shape [sequences, vocab]."""
+    def decode(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]) -> Logits:
+        """A run of tokens for each sequence; logits of shape [tokens of all runs, vocab]."""
         if not self.batches:
-            return np.stack([self._forward(kv, [token]) for kv, token in zip(kvs, token_ids, strict=True)])
-        return self._step(kvs, token_ids)
+            return np.concatenate([self._rows(kv, run, len(run)) for kv, run in zip(kvs, runs, strict=True)])
+        return self._step(kvs, runs)
+
+    def truncate(self, kv: SequenceKV, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        kv.truncate(length)
 
     def copy_block(self, kv: SequenceKV, start: int, stop: int) -> TorchKVBlock:
         """A copy of tokens start..stop of `kv`."""
         return kv.copy(start, stop)
 
-    def append_block(self, kv: SequenceKV, block: TorchKVBlock, length: int) -> None:
-        """Append the first `length` tokens of a block."""
-        kv.append(block, length)
+    @torch.inference_mode()
+    def append_blocks(self, kv: SequenceKV, parts: Sequence[tuple[TorchKVBlock, int]]) -> None:
+        """Append the first tokens of some blocks."""
+        if parts:
+            kv.append(parts)
 
     def block_to_arrays(self, block: TorchKVBlock) -> BlockArrays:
         """The content of a block, to be kept in a file."""
@@ -75,19 +81,26 @@ class TransformersBackend:
         """Drop the model."""
         del self._model
 
-    def _forward(self, kv: SequenceKV, token_ids: Sequence[int]) -> Logits:
+    def _rows(self, kv: SequenceKV, token_ids: Sequence[int], last: int) -> Logits:
+        """Append tokens to one sequence; logits after the last so many of them."""
         output = self._model(
-            input_ids=self._tensor(token_ids), cache=kv.cache, use_cache=True, logits_to_keep=1
+            input_ids=self._tensor(token_ids), cache=kv.cache, use_cache=True, logits_to_keep=last
         )
-        row: Logits = output.logits[0, -1].float().cpu().numpy()
+        rows: Logits = output.logits[0, -last:].float().cpu().numpy()
+        return rows
+
+    def _forward(self, kv: SequenceKV, token_ids: Sequence[int]) -> Logits:
+        row: Logits = self._rows(kv, token_ids, 1)[0]
         return row
 
-    def _step(self, kvs: Sequence[SequenceKV], token_ids: Sequence[int]) -> Logits:
+    def _step(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]) -> Logits:
         """One forward pass for all sequences, whatever their lengths."""
+        lengths = [len(run) for run in runs]
+        positions = [kv.length + i for kv, length in zip(kvs, lengths, strict=True) for i in range(length)]
         output = self._model(
-            input_ids=torch.tensor(token_ids, device=self._device)[:, None],
-            position_ids=torch.tensor([kv.length for kv in kvs], device=self._device)[:, None],
-            cache=batch_cache(kvs),
+            input_ids=torch.tensor([token for run in runs for token in run], device=self._device)[:, None],
+            position_ids=torch.tensor(positions, device=self._device)[:, None],
+            cache=batch_cache(kvs, lengths),
             use_cache=True,
         )
         rows: Logits = output.logits[:, -1].float().cpu().numpy()
@@ -95,19 +108,22 @@ class TransformersBackend:
 
     @torch.inference_mode()
     def _batching_agrees(self) -> bool:
-        """Whether a step of two sequences gives what each gives alone.
+        """Whether a step of two sequences, and one of two tokens, gives what single tokens give alone.
 
         Architectures differ in what their attention takes besides keys and values (soft caps, sinks);
         where one needs more than the step in `ragged_decode` knows, its sequences go one by one.
         """
-        prompts, tokens = ([1, 2, 3, 4, 5], [6, 7]), [8, 9]
+        prompts, replies = ([1, 2, 3, 4, 5], [6, 7]), ([8], [9, 10, 11])
         together, alone = ([self.create_kv() for _ in prompts] for _ in range(2))
         for kvs in (together, alone):
             for kv, prompt in zip(kvs, prompts, strict=True):
                 self._forward(kv, prompt)
-        expected = np.stack([self._forward(kv, [token]) for kv, token in zip(alone, tokens, strict=True)])
+        expected = np.stack(
+            [self._forward(kv, [token]) for kv, reply in zip(alone, replies, strict=True) for token in reply]
+        )
         try:
-            found = self._step(together, tokens)
+            side_by_side = self._step(together, [reply[:1] for reply in replies])
+            found = np.concatenate([side_by_side, self._step(together[1:], [replies[1][1:]])])
         except (RuntimeError, TypeError, ValueError, AttributeError):
             return False
         error, spread = np.square(found - expected).mean(), expected.var()

@@ -63,17 +63,20 @@ class EngineUnderTest:
 
     def __call__(self, work: Work) -> Outcome:
         if work.history:
-            self._generate((work.history,), 1)
-        return Outcome(self._generate(work.prompts, work.new_tokens), peak_memory_mb())
+            self._submit(work.history, 1, drafts=False).wait()
+        replies: list[_Reply] = []
+        for number, prompt in enumerate(work.prompts, start=1):
+            if work.kind == "gap" and number == len(work.prompts):
+                for reply in replies:
+                    reply.wait_for(work.new_tokens // 4)
+            replies.append(self._submit(prompt, work.new_tokens, drafts=work.drafts))
+        return Outcome(tuple(reply.wait() for reply in replies), peak_memory_mb())
 
-    def _generate(self, prompts: tuple[tuple[int, ...], ...], new_tokens: int) -> tuple[Run, ...]:
-        replies = []
-        for number, prompt in enumerate(prompts):
-            reply = _Reply()
-            replies.append(reply)
-            request = GenerationRequest(uuid.uuid4().hex, prompt, _params(new_tokens), f"bench {number}")
-            self._engine.submit(request, reply.put)
-        return tuple(reply.wait() for reply in replies)
+    def _submit(self, prompt: tuple[int, ...], new_tokens: int, *, drafts: bool) -> _Reply:
+        reply, name = _Reply(), uuid.uuid4().hex
+        request = GenerationRequest(name, prompt, _params(new_tokens), client=name, drafts=drafts)
+        self._engine.submit(request, reply.put)
+        return reply
 
 
 class _Reply:
@@ -85,6 +88,7 @@ class _Reply:
         self._tokens = 0
         self._finished: Finished | None = None
         self._over = threading.Event()
+        self._progress = threading.Condition()
 
     def put(self, event: Event) -> None:
         if isinstance(event, Delta) and event.token_ids:
@@ -93,6 +97,13 @@ class _Reply:
         elif isinstance(event, Finished):
             self._finished = event
             self._over.set()
+        with self._progress:
+            self._progress.notify_all()
+
+    def wait_for(self, tokens: int) -> None:
+        """Wait until so many tokens are there, or no more will come."""
+        with self._progress:
+            self._progress.wait_for(lambda: self._tokens >= tokens or self._over.is_set())
 
     def wait(self) -> Run:
         self._over.wait()

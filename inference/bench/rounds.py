@@ -23,12 +23,13 @@ def measure(
     rounds: int,
     on_step: OnStep,
     settle_s: float = 0.0,
+    digits: int = 1,
 ) -> dict[str, Figures]:
     """Each engine's median of every figure; all get the same prompts. Raises `BenchFailed`.
 
     works: called once a round, for fresh prompts. Engines take turns at every figure, and who begins changes
     with the round, so that neither is favoured by a machine that grows warm or busy. settle_s: a pause
-    before each turn while there are several.
+    before each turn while there are several. digits: decimals that are kept.
     """
     samples: dict[str, dict[Figure, list[float]]] = {name: defaultdict(list) for name in engines}
     for number in range(1, rounds + 1):
@@ -40,7 +41,7 @@ def measure(
                     time.sleep(settle_s)
                 samples[name][figure].append(value(work, engines[name](work)))
     return {
-        name: {figure: round(median(found), 1) for figure, found in figures.items()}
+        name: {figure: round(median(found), digits) for figure, found in figures.items()}
         for name, figures in samples.items()
     }
 

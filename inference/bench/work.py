@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import cycle
+from dataclasses import dataclass, replace
+from itertools import cycle, pairwise
 from random import Random
+from statistics import median, quantiles
 from typing import Literal, NamedTuple, TypeAlias
 
 from inference.errors import BenchFailed
 
-Kind: TypeAlias = Literal["decode", "prefill", "ttft", "memory"]
+Kind: TypeAlias = Literal["decode", "prefill", "ttft", "memory", "gap"]
 
 SEED = 20261129
 LEAST_REUSE = 0.9
@@ -35,6 +36,8 @@ class Work:
 
     window: tokens of context that each prompt may take. history: computed before the clock starts, left in
     the prefix cache for the prompt that begins with it; every other prompt shares nothing with earlier ones.
+    drafts: whether tokens may be guessed ahead. In a `gap` the last prompt comes when the others are being
+    written.
     """
 
     kind: Kind
@@ -42,6 +45,7 @@ class Work:
     new_tokens: int
     window: int
     history: tuple[int, ...] = ()
+    drafts: bool = False
 
 
 class Point(NamedTuple):
@@ -109,6 +113,9 @@ class Plan:
     batch_prompt: int = 128
     window: int = 4096
     batch_window: int = 2048
+    newcomer: int = 2000
+    gap_tokens: int = 96
+    copy_tokens: int = 64
     settle_s: float = 0.25
 
     def warm_up(self, prompts: Prompts) -> list[tuple[Figure, Work]]:
@@ -131,6 +138,16 @@ class Plan:
             (Figure("batch4_tok_s"), self._decode(prompts, self.batch_prompt, 4)),
         ]
 
+    def own(self, prompts: Prompts, passage: tuple[int, ...]) -> list[tuple[Figure, Work]]:
+        """What no peer is asked for. passage: a prompt whose reply repeats much of it."""
+        copying = Work("decode", (passage,), self.copy_tokens, self.window, passage)
+        chats = (*(prompts.fresh(self.batch_prompt) for _ in range(3)), prompts.fresh(self.newcomer))
+        return [
+            (Figure("gap_ratio"), Work("gap", chats, self.gap_tokens, self.window)),
+            (Figure("undrafted_tok_s"), copying),
+            (Figure("drafted_tok_s"), replace(copying, drafts=True)),
+        ]
+
     def memory(self, prompts: Prompts) -> list[tuple[Figure, Work]]:
         """Chats that fill their windows to the last token; each work needs a fresh process."""
         return [
@@ -142,6 +159,10 @@ class Plan:
         """How many measurements one engine has."""
         speeds = len(self.contexts) + len(self.prefills) + 3
         return 2 + rounds * speeds + 2
+
+    def own_steps(self, rounds: int) -> int:
+        """How many measurements there are that no peer takes part in."""
+        return 3 * rounds
 
     def _decode(self, prompts: Prompts, length: int, count: int) -> Work:
         return Work(
@@ -171,6 +192,8 @@ def value(work: Work, outcome: Outcome) -> float:
             return (first.points[0].at_s - first.submitted_s) * 1e3
         case "memory":
             return outcome.peak_mb
+        case "gap":
+            return gap_ratio(outcome.runs)
 
 
 def decode_rate(runs: Sequence[Run]) -> float:
@@ -180,6 +203,20 @@ def decode_rate(runs: Sequence[Run]) -> float:
     begin = max(run.points[0].at_s for run in runs)
     end = min(run.points[-1].at_s for run in runs)
     return sum(_rate([point for point in run.points if begin <= point.at_s <= end]) for run in runs)
+
+
+def gap_ratio(runs: Sequence[Run]) -> float:
+    """How much longer the others wait between two tokens while the last one's prompt is read: the 95th
+    percentile of their gaps meanwhile, as a multiple of the median gap before.
+    """
+    *others, newcomer = runs
+    begin, end = newcomer.submitted_s, newcomer.points[0].at_s
+    gaps = [(a.at_s, b.at_s) for run in others for a, b in pairwise(run.points)]
+    before = [b - a for a, b in gaps if b <= begin]
+    meanwhile = [b - a for a, b in gaps if begin <= a and b <= end]
+    if not before or len(meanwhile) < 2:
+        raise BenchFailed("The others' replies were not being written while the prompt was read.")
+    return quantiles(meanwhile, n=20)[-1] / median(before)
 
 
 def _rate(points: Sequence[Point]) -> float:

@@ -34,6 +34,9 @@ SMALL = Plan(
     batch_prompt=8,
     window=128,
     batch_window=96,
+    newcomer=64,
+    gap_tokens=32,
+    copy_tokens=24,
     settle_s=0,
 )
 PEER_SCRIPT = Path(__file__).with_name("scripted_peer.py")
@@ -42,9 +45,9 @@ PEER_SCRIPT = Path(__file__).with_name("scripted_peer.py")
 class EndlessBackend(ScriptedBackend):
     """Is certain of an "a", for ever. A step takes long enough for other requests to come in meanwhile."""
 
-    def decode(self, kvs: Sequence[TokenKV], token_ids: Sequence[int]) -> Logits:
+    def decode(self, kvs: Sequence[TokenKV], runs: Sequence[Sequence[int]]) -> Logits:
         time.sleep(0.01)
-        return super().decode(kvs, token_ids)
+        return super().decode(kvs, runs)
 
     def _next(self, kv: TokenKV) -> Logits:
         return np.eye(VOCAB_SIZE, dtype=np.float32)[ord("a")] * 100

@@ -131,7 +131,7 @@ class ScriptedBackend:
             eos_token_ids=(END,),
         )
 
-    def create_kv(self) -> TokenKV:
+    def create_kv(self, tokens: int = 0) -> TokenKV:
         return TokenKV()
 
     def prefill(self, kv: TokenKV, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
@@ -140,18 +140,25 @@ class ScriptedBackend:
         kv.tokens.extend(token_ids)
         return self._next(kv) if logits else None
 
-    def decode(self, kvs: Sequence[TokenKV], token_ids: Sequence[int]) -> Logits:
+    def decode(self, kvs: Sequence[TokenKV], runs: Sequence[Sequence[int]]) -> Logits:
         self._step()
         self.batches.append(len(kvs))
-        for kv, token in zip(kvs, token_ids, strict=True):
-            kv.tokens.append(token)
-        return np.stack([self._next(kv) for kv in kvs])
+        rows = []
+        for kv, run in zip(kvs, runs, strict=True):
+            for token in run:
+                kv.tokens.append(token)
+                rows.append(self._next(kv))
+        return np.stack(rows)
+
+    def truncate(self, kv: TokenKV, length: int) -> None:
+        del kv.tokens[length:]
 
     def copy_block(self, kv: TokenKV, start: int, stop: int) -> TokenBlock:
         return TokenBlock(tuple(kv.tokens[start:stop]))
 
-    def append_block(self, kv: TokenKV, block: TokenBlock, length: int) -> None:
-        kv.tokens.extend(block.tokens[:length])
+    def append_blocks(self, kv: TokenKV, parts: Sequence[tuple[TokenBlock, int]]) -> None:
+        for block, length in parts:
+            kv.tokens.extend(block.tokens[:length])
 
     def block_to_arrays(self, block: TokenBlock) -> BlockArrays:
         return {"tokens": np.array(block.tokens, np.int32)}

@@ -12,7 +12,18 @@ import pytest
 
 from inference.bench.ours import EngineUnderTest, in_fresh_process, loaded, peak_memory_mb
 from inference.bench.rounds import measure, ratios, report
-from inference.bench.work import Figure, Outcome, Plan, Point, Prompts, Run, Work, decode_rate, value
+from inference.bench.work import (
+    Figure,
+    Outcome,
+    Plan,
+    Point,
+    Prompts,
+    Run,
+    Work,
+    decode_rate,
+    gap_ratio,
+    value,
+)
 from inference.errors import BenchFailed, ModelUnavailable
 from inference.token_blocks import common_prefix
 from tests.inference.bench_doubles import (
@@ -119,6 +130,18 @@ def test_the_speed_of_several_leaves_prefill_out() -> None:
     early, late = run_at(1.0, 0.5, tokens=20), run_at(6.0, 0.5, tokens=20)
     assert decode_rate([early]) == pytest.approx(2)
     assert decode_rate([early, late]) == pytest.approx(4)
+
+
+def test_a_gap_is_compared_with_what_is_usual() -> None:
+    def points(*times: float) -> tuple[Point, ...]:
+        return tuple(Point(at, number) for number, at in enumerate(times, start=1))
+
+    usual = [i / 10 for i in range(11)]  # until 1.0
+    other = Run(0.0, points(*usual, *(1.0 + 0.25 * i for i in range(1, 9)), 3.1, 3.2))
+    newcomer = Run(1.05, points(3.0))
+    assert gap_ratio([other, newcomer]) == pytest.approx(2.5)
+    with pytest.raises(BenchFailed, match="were not being written"):
+        gap_ratio([Run(0.0, points(*usual)), newcomer])
 
 
 def test_several_tokens_at_once_are_all_counted() -> None:

@@ -20,7 +20,7 @@ from inference.errors import BenchFailed
 from inference.types import ModelDescription
 from tests.inference.bench_doubles import SMALL, endless, scripted_peer
 from web.bench import run_bench
-from web.bench_report import Result, as_table, heading, label
+from web.bench_report import OWN, Result, as_table, heading, label
 from web.settings import Settings
 
 ONDOL = Path(sys.executable).with_name("ondol")
@@ -76,10 +76,10 @@ def test_one_object_says_what_ran_and_every_figure(
     bench(tmp_path)
     output = capsys.readouterr()
     found = json.loads(output.out)
-    assert set(found) == WHAT_RAN | set(FIGURES)
+    assert set(found) == WHAT_RAN | set(FIGURES) | set(OWN)
     assert_figures(found)
     assert found["rounds"] == 1
-    assert output.err.splitlines()[-3:] == ["Warm-up", "Round 1 of 1", "Memory"]
+    assert output.err.splitlines()[-3:] == ["Round 1 of 1", "Sharing, round 1 of 1", "Memory"]
 
 
 def test_the_peers_figures_and_ratios_stand_beside_ours(
@@ -87,7 +87,8 @@ def test_the_peers_figures_and_ratios_stand_beside_ours(
 ) -> None:
     bench(tmp_path, gguf="good.gguf", peer=scripted_peer())
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == WHAT_RAN | set(FIGURES) | {"peer", "ratio"}
+    assert set(found) == WHAT_RAN | set(FIGURES) | set(OWN) | {"peer", "ratio"}
+    assert not set(OWN) & {*found["peer"], *found["ratio"]}
     for figures in (found, found["peer"], found["ratio"]):
         assert_figures(figures)
     assert found["peer"]["engine"] == "Scripted on 1 threads"
@@ -99,7 +100,9 @@ def test_the_peers_figures_and_ratios_stand_beside_ours(
 def test_the_table_has_a_row_for_every_figure() -> None:
     prompts = Prompts(1_000)
     ours: Figures = {figure: 1_234.5 for figure, _ in [*SMALL.speed(prompts), *SMALL.memory(prompts)]}
-    result = Result(DESCRIPTION, 3, ours, "Scripted 1.0", dict.fromkeys(ours, 2_469.0))
+    peers = dict.fromkeys(ours, 2_469.0)
+    ours |= {figure: 2.5 for figure, _ in SMALL.own(prompts, (1, 2, 3))}
+    result = Result(DESCRIPTION, 3, ours, "Scripted 1.0", peers)
     console = Console(width=80, record=True, file=StringIO())
     console.print(heading(result), markup=False)
     console.print(as_table(result))

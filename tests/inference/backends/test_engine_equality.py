@@ -48,22 +48,27 @@ def start_engine(model: str, models_dir: Path, **changes: object) -> Engine:
     return engine
 
 
-def generate(
-    engine: Engine, history: list[ChatMessage], question: str, **params: object
-) -> tuple[ChatMessage, Finished]:
-    """The reply as a message that the next turn can carry, and its end."""
+def ask(engine: Engine, history: list[ChatMessage], question: str) -> tuple[int, ...]:
+    """The prompt of a question."""
     assert engine.tokenizing is not None
     tokenizing = engine.tokenizing
-    prompt = fit(
+    return fit(
         tokenizing.tokenizer,
         engine.config.system_prompt,
         history,
         question,
         window=tokenizing.model.context_window,
     ).prompt_ids
-    sampling = SamplingParams(**{"temperature": 0, "max_tokens": 20, **params})  # type: ignore[arg-type]
+
+
+def submit(engine: Engine, name: str, prompt: tuple[int, ...], params: SamplingParams) -> Queue[Event]:
     events: Queue[Event] = Queue()
-    engine.submit(GenerationRequest("r", prompt, sampling, owner="conversation"), events.put)
+    engine.submit(GenerationRequest(name, prompt, params, client=name, owner="conversation"), events.put)
+    return events
+
+
+def follow(events: Queue[Event]) -> tuple[ChatMessage, Finished]:
+    """The reply as a message that the next turn can carry, and its end."""
     text, ids = "", ()
     while True:
         event = events.get(timeout=WAIT_S)
@@ -71,6 +76,13 @@ def generate(
             text, ids = text + event.text, ids + event.token_ids
         elif isinstance(event, Finished):
             return ChatMessage("assistant", text, ids), event
+
+
+def generate(
+    engine: Engine, history: list[ChatMessage], question: str, **params: object
+) -> tuple[ChatMessage, Finished]:
+    sampling = SamplingParams(**{"temperature": 0, "max_tokens": 20, **params})  # type: ignore[arg-type]
+    return follow(submit(engine, "r", ask(engine, history, question), sampling))
 
 
 def converse(engine: Engine, questions: list[str], **params: object) -> list[tuple[ChatMessage, Finished]]:
@@ -111,6 +123,46 @@ def test_the_tiny_model_says_the_same_with_and_without_the_cache(
         assert all(cached) if size else not any(cached)
         assert engine.stop()
     assert texts["with"] == texts["without"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"temperature": 0.7, "top_k": 2, "seed": 5},
+        {"temperature": 0.7, "top_k": 2, "seed": 5, "frequency_penalty": -0.3},
+    ],
+)
+def test_the_tiny_model_says_the_same_with_and_without_drafts(
+    tiny: Path, tmp_path: Path, params: dict[str, object]
+) -> None:
+    questions = ["abcabcabcabcabcabc", "And abcabcabc?", "abc abc abc"]
+    said, drafted = {}, {}
+    for mode in ("on", "off"):
+        engine = start_engine(str(tiny), tmp_path, speculation=mode)
+        replies = converse(engine, questions, max_tokens=40, **params)
+        said[mode] = [reply.token_ids for reply, _ in replies]
+        drafted[mode] = sum(finished.timings.drafted_tokens for _, finished in replies)
+        assert engine.stop()
+    assert said["on"] == said["off"]
+    assert drafted["on"] > 0
+    assert drafted["off"] == 0
+
+
+def test_the_tiny_model_says_the_same_alone_and_beside_others(tiny: Path, tmp_path: Path) -> None:
+    """Seven chats on three places: whatever joins, leaves, is read or stopped meanwhile."""
+    engine = start_engine(str(tiny), tmp_path, prefill_chunk=16, max_sequences=3, prefix_cache_bytes=0)
+    lengths = (1, 20, 3, 9, 14, 30, 6)
+    requests = [
+        (ask(engine, [], "x" * (7 * number) + "?"), SamplingParams(temperature=0, max_tokens=length))
+        for number, length in enumerate(lengths)
+    ]
+    alone = [follow(submit(engine, f"alone {i}", *request)) for i, request in enumerate(requests)]
+    together = [submit(engine, f"together {i}", *request) for i, request in enumerate(requests)]
+    submit(engine, "stopped", *requests[5])
+    engine.abort("stopped")
+    assert [follow(events)[0].token_ids for events in together] == [reply.token_ids for reply, _ in alone]
+    assert engine.stop()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -82,7 +82,7 @@ def test_decode_steps_give_the_logits_of_the_whole_text(
     kv = backend.create_kv()
     backend.prefill(kv, PROMPT[:40], logits=False)
     for position in range(40, 60):
-        row = backend.decode([kv], [PROMPT[position]])[0]
+        row = backend.decode([kv], [[PROMPT[position]]])[0]
         np.testing.assert_allclose(row, expected_logits(reference, PROMPT[: position + 1]), atol=2e-4)
 
 
@@ -95,10 +95,27 @@ def test_sequences_of_different_lengths_decode_side_by_side(
     for kv, length in zip(kvs, lengths, strict=True):
         backend.prefill(kv, PROMPT[:length], logits=False)
     for step in range(5):
-        rows = backend.decode(kvs, [PROMPT[length + step] for length in lengths])
+        rows = backend.decode(kvs, [[PROMPT[length + step]] for length in lengths])
         for row, length in zip(rows, lengths, strict=True):
             whole = PROMPT[: length + step + 1]
             np.testing.assert_allclose(row, expected_logits(reference, whole), atol=2e-4)
+
+
+def test_a_step_takes_runs_of_tokens_and_forgets_what_was_wrong(
+    backend: TransformersBackend, reference: torch.nn.Module
+) -> None:
+    kvs = [backend.create_kv(), backend.create_kv()]
+    for kv, length in zip(kvs, (40, 5), strict=True):
+        backend.prefill(kv, PROMPT[:length], logits=False)
+    guess = [*PROMPT[40:43], 7, 8]
+    rows = backend.decode(kvs, [guess, PROMPT[5:6]])
+    whole = [[*PROMPT[:40], *guess[: count + 1]] for count in range(len(guess))]
+    for row, ids in zip(rows, [*whole, PROMPT[:6]], strict=True):
+        np.testing.assert_allclose(row, expected_logits(reference, ids), atol=2e-4)
+    backend.truncate(kvs[0], 43)
+    assert kvs[0].length == 43
+    row = backend.decode(kvs[:1], [PROMPT[43:44]])[0]
+    np.testing.assert_allclose(row, expected_logits(reference, PROMPT[:44]), atol=2e-4)
 
 
 def test_copied_blocks_are_as_good_as_computed_ones(backend: TransformersBackend) -> None:
@@ -106,8 +123,7 @@ def test_copied_blocks_are_as_good_as_computed_ones(backend: TransformersBackend
     backend.prefill(computed, PROMPT[:64], logits=False)
     blocks = [backend.copy_block(computed, start, start + 32) for start in (0, 32)]
     pasted = backend.create_kv()
-    for block in blocks:
-        backend.append_block(pasted, block, 32)
+    backend.append_blocks(pasted, [(block, 32) for block in blocks])
     np.testing.assert_array_equal(
         backend.prefill(pasted, PROMPT[64:], logits=True), backend.prefill(computed, PROMPT[64:], logits=True)
     )
@@ -117,7 +133,7 @@ def test_part_of_a_block_can_be_used(backend: TransformersBackend, reference: to
     computed = backend.create_kv()
     backend.prefill(computed, PROMPT[:32], logits=False)
     pasted = backend.create_kv()
-    backend.append_block(pasted, backend.copy_block(computed, 0, 32), 20)
+    backend.append_blocks(pasted, [(backend.copy_block(computed, 0, 32), 20)])
     other = [*PROMPT[:20], *PROMPT[50:60]]
     logits = backend.prefill(pasted, other[20:], logits=True)
     np.testing.assert_allclose(logits, expected_logits(reference, other), atol=2e-4)
@@ -240,8 +256,7 @@ def test_a_family_with_more_to_its_attention_decodes_one_by_one_and_right(tmp_pa
     kvs = [backend.create_kv() for _ in range(2)]
     for kv, length in zip(kvs, (20, 33), strict=True):
         backend.prefill(kv, PROMPT[:length], logits=False)
-    rows = backend.decode(kvs, [PROMPT[20], PROMPT[33]])
-    for row, length in zip(rows, (20, 33), strict=True):
-        np.testing.assert_allclose(
-            row, backend.prefill(backend.create_kv(), PROMPT[: length + 1], logits=True), atol=2e-4
-        )
+    rows = backend.decode(kvs, [PROMPT[20:22], PROMPT[33:34]])
+    for row, length in zip(rows, (21, 22, 34), strict=True):
+        expected = backend.prefill(backend.create_kv(), PROMPT[:length], logits=True)
+        np.testing.assert_allclose(row, expected, atol=2e-4)
