@@ -17,7 +17,8 @@ from jinja2 import UndefinedError
 from inference.errors import TemplateFailed, TemplateTooSlow
 from inference.folding import Folded
 from inference.reasoning import ReasoningFormat, format_around, format_spelled_in
-from inference.template_sandbox import MAX_SOURCE, MAX_VALUE, TemplateEnvironment, metered
+from inference.template_limits import MAX_VALUE, metered
+from inference.template_sandbox import MAX_SOURCE, TemplateEnvironment
 from inference.types import ChatMessage
 
 THINKING_SWITCHES = ("enable_thinking", "thinking")
