@@ -8,53 +8,44 @@ The life of a request:
 5. At the end its KV is copied to the prefix cache, its memory released, and `Finished` emitted.
 
 One thread does all of this since CUDA state is bound to a thread and torch's CPU pool is best driven from
-one.
+one. A step that raises ends its own requests. Where the thread itself dies, what it had begun ends too, and a
+new thread loads the model and serves whoever waits, once; after that a person has to ask for it. A step that
+hangs cannot be ended: `on_hang` decides what becomes of the process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import replace
 
-from inference.backends.base import Backend
 from inference.config import EngineConfig
-from inference.errors import EngineStopped, InferenceError
+from inference.errors import EngineStopped
 from inference.memory import MemoryPlan
-from inference.models.prepared import PreparedModel, Progress
+from inference.model_loader import LoadBackend, ModelLoader, Prepare, Tokenizing, why_not_loaded
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
-from inference.scheduler import WaitingRoom
+from inference.requests import OpenRequests
+from inference.scheduler import Place, WaitingRoom
 from inference.sequence import Sequence
-from inference.token_blocks import common_prefix
-from inference.tokenization import ChatTokenizer
 from inference.types import (
-    ChatMessage,
     Event,
     FinishReason,
     GenerationRequest,
     ModelDescription,
     ModelPhase,
     ModelStatus,
+    WorkerState,
 )
+from inference.watchdog import Watchdog
 from inference.worker import Worker
 
 logger = logging.getLogger(__name__)
 
 LOADING_S = 0.5
-
-Prepare: TypeAlias = Callable[[EngineConfig, Progress, threading.Event], PreparedModel]
-LoadBackend: TypeAlias = Callable[[PreparedModel, EngineConfig, Progress], Backend]
-
-
-@dataclass(frozen=True, slots=True)
-class Tokenizing:
-    """What is known of the model before its weights are loaded: enough to fit and accept messages."""
-
-    model: PreparedModel
-    tokenizer: ChatTokenizer
 
 
 class Engine:
@@ -66,23 +57,32 @@ class Engine:
         prepare: Prepare,
         load_backend: LoadBackend,
         on_status: Callable[[ModelStatus], None] = lambda status: None,
+        on_hang: Callable[[str], None] = lambda sentence: None,
     ) -> None:
+        """`on_hang` is called on a thread of its own with what has happened, instead of `on_status`; then all
+        requests end.
+        """
         self.config = config
         self.status = ModelStatus(ModelPhase.WAITING, "The model is about to be loaded.")
         self.tokenizing: Tokenizing | None = None
         self.description: ModelDescription | None = None
         self.plan: MemoryPlan | None = None
-        self._prepare = prepare
-        self._load_backend = load_backend
+        self._loader = ModelLoader(config, prepare, load_backend)
         self._on_status = on_status
+        self._on_hang = on_hang
         self._waiting = WaitingRoom(config.max_waiting, config.max_sequences)
-        self._open: dict[str, Sequence] = {}  # every request between submit and Finished
+        self._waiting.pause()
+        self._requests = OpenRequests(self._waiting)
         self._cache = PrefixCache(config.prefix_cache_bytes)
         self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
         self._stopping = threading.Event()
         self._may_begin = threading.Event()
         self._retry = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ondol-worker", daemon=True)
+        self._hung = False
+        self._restarted = False  # since a person last asked for the model
+        self._died = ""  # what the status says while a new worker loads
+        self._thread = self._new_thread()
+        self._changing_thread = threading.Lock()
 
     # From any thread
 
@@ -100,34 +100,31 @@ class Engine:
 
     def retry(self) -> bool:
         """Try again to load the model after it failed; False when it has not failed."""
-        if self.status.phase is not ModelPhase.FAILED:
+        if self.status.phase is not ModelPhase.FAILED or self._hung:
             return False
         self._retry.set()
         return True
 
-    def submit(self, request: GenerationRequest, emit: Callable[[Event], None]) -> None:
+    def reserve(self) -> Place:
+        """Keep a place in the queue for the request that `submit` is given next: what is done in between,
+        such as storing it, is then not in vain. Raises `EngineBusy` or `EngineStopped`.
+        """
+        return self._waiting.reserve()
+
+    def submit(
+        self, request: GenerationRequest, emit: Callable[[Event], None], place: Place | None = None
+    ) -> None:
         """Queue a request; its events go to `emit`, on the worker thread or the caller's.
 
-        Raises `EngineBusy`, or `EngineStopped` (also while no tokenizer is there).
+        Raises `EngineBusy` (not with a reserved place), or `EngineStopped` (also without a tokenizer).
         """
         if self.tokenizing is None:
             raise EngineStopped("The model's tokenizer is not loaded yet.")
-        sequence = Sequence(request, emit, self.tokenizing.tokenizer.decode)
-        self._open[request.id] = sequence
-        try:
-            self._waiting.put(sequence)
-        except InferenceError:
-            del self._open[request.id]
-            raise
+        self._requests.submit(Sequence(request, emit, self.tokenizing.tokenizer.decode), place)
 
     def abort(self, request_id: str) -> None:
         """Ask for a request to end: at once while it waits, else within one prefill chunk or one token."""
-        sequence = self._open.get(request_id)
-        if sequence is None:
-            return
-        sequence.ask_to_stop()
-        if self._waiting.remove(request_id) is not None:
-            self._close(sequence, FinishReason.ABORT)
+        self._requests.abort(request_id, at_once=self._hung)
 
     def cached_tokens(self, token_ids: tuple[int, ...]) -> int:
         """How many leading tokens of a prompt the prefix cache holds now."""
@@ -144,89 +141,131 @@ class Engine:
         return self._keeper.owners()
 
     @property
-    def alive(self) -> bool:
-        """Whether the worker thread is running."""
-        return self._thread.is_alive()
+    def worker_state(self) -> WorkerState:
+        """How the worker thread is."""
+        if self._hung:
+            return WorkerState.HUNG
+        if self._died:
+            return WorkerState.RESTARTING
+        return WorkerState.ALIVE if self._thread.is_alive() else WorkerState.ENDED
 
     def stop(self, timeout_s: float = 5.0) -> bool:
-        """End all replies (what they have is kept by whoever listens) and join. False if it did not end in
-        time.
+        """End all replies (what they have is kept by whoever listens) and join. False if the worker did not
+        end in time; its replies have ended all the same.
         """
-        self._stopping.set()
+        with self._changing_thread:
+            self._stopping.set()
         self._may_begin.set()
         self._retry.set()
-        for sequence in self._waiting.close():
-            self._close(sequence, FinishReason.ABORT)
-        for sequence in list(self._open.values()):
-            sequence.ask_to_stop()
+        self._requests.stop()
         if self._thread.is_alive():
             # Nothing is lost by leaving a model half loaded, and an import cannot be interrupted.
             self._thread.join(
                 timeout_s if self.status.phase is ModelPhase.READY else min(timeout_s, LOADING_S)
             )
+        self._requests.close_all(FinishReason.ABORT)
         return not self._thread.is_alive()
+
+    # On the watchdog's thread
+
+    def _hang(self) -> None:
+        if self._stopping.is_set():
+            return
+        self._hung = True
+        sentence = (
+            f"The model has computed at one step for more than {self.config.step_limit_s:g} s and cannot be "
+            "interrupted."
+        )
+        self.status = ModelStatus(ModelPhase.FAILED, sentence)
+        self._on_hang(sentence)
+        self._requests.close_all(FinishReason.ERROR, sentence)
 
     # On the worker thread
 
-    def _work(self) -> None:
+    def _new_thread(self, death: str = "") -> threading.Thread:
+        return threading.Thread(target=self._work, args=(death,), name="ondol-worker", daemon=True)
+
+    def _work(self, death: str) -> None:
+        """One worker's life. `death` is what the last one died of, when none may follow it by itself."""
         self._may_begin.wait(self._delay_s)
+        self._may_begin.set()  # a later worker need not wait
+        if death:
+            self._fail(death)
         worker: Worker | None = None
         while worker is None and not self._stopping.is_set():
             worker = self._load()
         if worker is None:
             return
+        death = self._serve(worker)
+        if death:
+            del worker
+            self._follow(death)
+
+    def _serve(self, worker: Worker) -> str:
+        """Serve until stopped; else what the worker died of."""
+        death = ""
+        watchdog = Watchdog(worker.pulse, self.config.step_limit_s, self._hang)
+        watchdog.start()
         try:
             worker.serve(self._stopping)
-        finally:
             self._keeper.save_rest()
-            self._cache.clear()
+        except BaseException as error:
+            logger.exception("the worker died")
+            death = f"{type(error).__name__}: {error}"
+        # Now that the exception is gone, and the tensors with it that its frames held.
+        watchdog.stop()
+        self._cache.clear()
+        with contextlib.suppress(Exception):
             worker.backend.close()
+        return death
+
+    def _follow(self, death: str) -> None:
+        """End what was being written, and let a new thread load the model, or wait for a person's word."""
+        self._waiting.pause()
+        self._requests.close_begun(f"The model broke off while it wrote this ({death}).")
+        gc.collect()  # the old model must be gone before the new one is loaded
+        final, self._restarted = self._restarted, True
+        with self._changing_thread:
+            if self._stopping.is_set():
+                return
+            if not final:
+                self._died = f"The model broke off ({death}) and is being loaded again."
+                self._report(ModelStatus(ModelPhase.LOADING))
+            self._thread = self._new_thread(f"The model broke off twice ({death})." if final else "")
+            self._thread.start()
 
     def _load(self) -> Worker | None:
         """The model, ready to serve; None after a failure, once somebody asked to try again."""
         try:
-            prepared = self._prepare(self.config, self._report, self._stopping)
-            self.tokenizing = Tokenizing(prepared, ChatTokenizer.load(prepared))
-            self._report(ModelStatus(ModelPhase.LOADING, f"Loading {prepared.name}"))
-            backend = self._load_backend(prepared, self.config, self._report)
-            plan = MemoryPlan.for_model(backend.description, self.config)
-            self._cache.capacity_bytes = plan.prefix_cache_bytes
-            self._keeper.restore(backend, prepared)
-            worker = Worker(backend, plan, self.config, self._waiting, self._cache, self._keeper, self._close)
-            worker.pin(shared_prefix(self.tokenizing.tokenizer, self.config))
-        except InferenceError as error:
-            self._fail(str(error))
+            self.tokenizing = self._loader.tokenizing(self._report, self._stopping)
+            worker, plan = self._loader.worker(
+                self.tokenizing,
+                self._report,
+                self._waiting,
+                self._cache,
+                self._keeper,
+                self._requests.close,
+            )
+        except BaseException as error:  # even one that is meant to end a thread
+            self._fail(why_not_loaded(error))
             return None
-        except Exception as error:  # whatever a library raises must reach the person
-            logger.exception("the model could not be loaded")
-            self._fail(f"The model could not be loaded: {type(error).__name__}: {error}")
-            return None
-        self.description, self.plan = backend.description, plan
-        self._report(ModelStatus(ModelPhase.READY, f"{prepared.name} is ready"))
+        self.description, self.plan, self._died = worker.backend.description, plan, ""
+        self._waiting.resume(plan.max_sequences)
+        self._report(ModelStatus(ModelPhase.READY, f"{self.description.name} is ready"))
         return worker
 
     def _fail(self, message: str) -> None:
-        for sequence in self._waiting.empty():
-            self._close(sequence, FinishReason.ERROR, message)
+        """Tell what went wrong, and sleep until somebody asks to try again."""
+        self._died = ""
+        self._requests.close_waiting(message)
         self._retry.clear()
         if not self._stopping.is_set():
             self._report(ModelStatus(ModelPhase.FAILED, message))
             self._retry.wait()
+            self._restarted = False
 
     def _report(self, status: ModelStatus) -> None:
+        if self._died and status.phase not in (ModelPhase.READY, ModelPhase.FAILED):
+            status = replace(status, message=self._died)
         self.status = status
         self._on_status(status)
-
-    def _close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
-        self._open.pop(sequence.request.id, None)
-        sequence.finish(reason, error)
-
-
-def shared_prefix(tokenizer: ChatTokenizer, config: EngineConfig) -> tuple[int, ...]:
-    """The tokens that every conversation with the configured system prompt begins with."""
-    system = [ChatMessage("system", config.system_prompt)] if config.system_prompt else []
-    chats = ([*system, ChatMessage("user", text)] for text in ("a", "1"))
-    one, other = (
-        tokenizer.encode_chat(chat, generation_prompt=False, thinking=config.thinking).ids for chat in chats
-    )
-    return one[: common_prefix(one, other)]

@@ -9,6 +9,8 @@ InferenceError
 ├── TemplateFailed             the chat template refused the messages, or wanted too much memory
 │   └── TemplateTooSlow        it computed for too long
 ├── InvalidParams              a sampling parameter is outside its range
+├── OutOfMemory                a step found no memory on its device
+├── NotANumber                 the model's output was NaN or infinite
 ├── EngineBusy                 the queue is full; carries the numbers
 ├── EngineStopped              the worker thread is gone
 └── BenchFailed                a measurement, or the peer beside it, went wrong
@@ -67,6 +69,24 @@ class TemplateTooSlow(TemplateFailed):
 
 class InvalidParams(InferenceError):
     """A sampling parameter is outside its allowed range."""
+
+
+class OutOfMemory(InferenceError):
+    """A computation found no memory on the device. Raised by backends; `detail` is the library's own text."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+        super().__init__(f"The memory for the computation ran out ({detail}).")
+
+
+class NotANumber(InferenceError):
+    """The model's output is no probability of anything."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The model's output was not a number, so the reply ends here. Ask again; if it comes back, start "
+            "Ondol with --compute-dtype float32."
+        )
 
 
 class EngineBusy(InferenceError):

@@ -81,6 +81,14 @@ class PrefixCache:
                     if not node.owners:  # nobody owns what follows it either: those are removed next
                         self._remove(node)
 
+    def release(self, down_to: int = 0) -> int:
+        """Evict what is not pinned until so many bytes are left at most; the bytes that this freed."""
+        with self._lock:
+            before = self.nbytes
+            while self.nbytes > down_to and self._evict_leaf(pinned=False):
+                pass
+            return before - self.nbytes
+
     def was_evicted(self, token_ids: Tokens) -> bool:
         """Whether more of `token_ids` had been cached, and made room for others."""
         with self._lock:
@@ -176,12 +184,19 @@ class PrefixCache:
 
     def _evict(self) -> None:
         while self.nbytes > self.capacity_bytes:
-            leaves = (node for node in self._nodes.values() if not node.children)
-            leaf = min(leaves, key=lambda node: (node.pinned, node.last_used))
-            self._remove(leaf)
-            self._evicted[leaf.name] = None
-            if len(self._evicted) > REMEMBERED_EVICTIONS:
-                del self._evicted[next(iter(self._evicted))]
+            self._evict_leaf(pinned=True)
+
+    def _evict_leaf(self, *, pinned: bool) -> bool:
+        """Remove the leaf that goes first, if it is not pinned or may be."""
+        leaves = (node for node in self._nodes.values() if not node.children)
+        leaf = min(leaves, key=lambda node: (node.pinned, node.last_used), default=None)
+        if leaf is None or (leaf.pinned and not pinned):
+            return False
+        self._remove(leaf)
+        self._evicted[leaf.name] = None
+        if len(self._evicted) > REMEMBERED_EVICTIONS:
+            del self._evicted[next(iter(self._evicted))]
+        return True
 
     def _remove(self, node: Node) -> None:
         if node.parent is not None:

@@ -41,28 +41,28 @@ class Sampled:
     logprob: TokenLogprob | None = None
 
 
-def sample(logits: Logits, draws: Sequence[Draw]) -> list[Sampled]:
-    """One token for every row of `logits`, which has shape [len(draws), vocab] and is left as it is.
+def sample(logits: Logits, draws: Sequence[Draw]) -> list[Sampled | None]:
+    """One token for every row of `logits`, which has shape [len(draws), vocab] and is left as it is; None for
+    a row whose largest logit is not finite, since nothing can be read from it.
 
     In the order of transformers' generation: penalties, temperature, top_k, top_p, min_p. Temperature 0
     takes the largest logit, of equal ones the lowest id. Otherwise one of the tokens that stay is drawn by
     inverting their cumulative distribution, in the order of their ids, at a uniform number that depends on
-    (seed, index) alone. A row without a finite largest logit is greedy too.
+    (seed, index) alone.
     """
     penalized = _penalized(logits, draws)
-    tokens: list[int] = penalized.argmax(axis=-1).tolist()
-    drawn = [
-        row
-        for row, draw in enumerate(draws)
-        if draw.params.temperature > 0 and np.isfinite(penalized[row, tokens[row]])
-    ]
+    tokens: list[int] = penalized.argmax(axis=-1).tolist()  # of a NaN if there is one
+    finite = np.isfinite(penalized[np.arange(len(tokens)), tokens])
+    drawn = [row for row, draw in enumerate(draws) if draw.params.temperature > 0 and finite[row]]
     if drawn:
         temperatures = np.array([draws[row].params.temperature for row in drawn])
         for row, weights in zip(drawn, token_weights(penalized[drawn], temperatures), strict=True):
             tokens[row] = _invert(weights, draws[row])
     return [
         Sampled(token, token_logprob(row, token, draw.params.logprobs) if draw.params.logprobs else None)
-        for row, token, draw in zip(logits, tokens, draws, strict=True)
+        if known
+        else None
+        for row, token, draw, known in zip(logits, tokens, draws, finite, strict=True)
     ]
 
 

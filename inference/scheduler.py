@@ -5,22 +5,40 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from types import TracebackType
 
 from inference.errors import EngineBusy, EngineStopped
 from inference.sequence import Sequence
 from inference.types import Queued
 
 
+class Place:
+    """A place in the room that is kept free for a request to come; given back at the end of its `with`."""
+
+    def __init__(self, give_back: Callable[[Place], None]) -> None:
+        self._give_back = give_back
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._give_back(self)
+
+
 class WaitingRoom:
     """Requests that wait, in turns: whoever was served longest ago is next, then whoever came first.
 
     So one client with many requests cannot keep others waiting, and a free place never stays empty. Everyone
-    in the room is told their position whenever it changes.
+    in the room is told their position whenever it changes, and whether anybody is served at all.
     """
 
     def __init__(self, places: int, served_at_once: int = 1) -> None:
         self._places = places
         self._served_at_once = served_at_once
+        self._paused = False
+        self._reserved: set[Place] = set()
         self._last_turn: dict[str, int] = {}  # of each client, while anybody waits
         self._waiting: deque[Sequence] = deque()
         self._changed = threading.Condition()
@@ -30,13 +48,26 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, sequence: Sequence) -> None:
-        """Join at the end. Raises `EngineBusy` when all places are taken, `EngineStopped` after `close`."""
+    def __contains__(self, sequence: Sequence) -> bool:
+        return sequence in self._waiting
+
+    def reserve(self) -> Place:
+        """Keep a place for a request that comes soon. Raises as `put` does."""
         with self._changed:
-            if self._closed:
-                raise EngineStopped("The engine has stopped.")
-            if len(self._waiting) >= self._places:
-                raise EngineBusy(len(self._waiting), self._places)
+            self._require_place()
+            place = Place(self._give_back)
+            self._reserved.add(place)
+            return place
+
+    def put(self, sequence: Sequence, place: Place | None = None) -> None:
+        """Join at the end, in a reserved place or a free one.
+
+        Raises `EngineBusy` when all places are taken or reserved, `EngineStopped` after `close`.
+        """
+        with self._changed:
+            if place is not None:
+                self._reserved.discard(place)
+            self._require_place()
             self._waiting.append(sequence)
             self._tell_positions()
             self._changed.notify()
@@ -73,6 +104,18 @@ class WaitingRoom:
             self._changed.wait_for(lambda: self._waiting or self._closed, timeout)
             return bool(self._waiting) and not self._closed
 
+    def pause(self) -> None:
+        """Nobody is served for now: the model is loading."""
+        with self._changed:
+            self._paused = True
+            self._tell_positions()
+
+    def resume(self, served_at_once: int) -> None:
+        """So many are served at once from now on."""
+        with self._changed:
+            self._paused, self._served_at_once = False, served_at_once
+            self._tell_positions()
+
     def close(self) -> list[Sequence]:
         """Let nobody in any more, and give back those who still waited."""
         with self._changed:
@@ -96,7 +139,18 @@ class WaitingRoom:
 
     def _tell_positions(self) -> None:
         for position, sequence in enumerate(self._in_turn(), start=1):
-            sequence.emit(Queued(position, self._eta_s(position)))
+            sequence.emit(Queued(position, self._eta_s(position), self._paused))
+
+    def _require_place(self) -> None:
+        if self._closed:
+            raise EngineStopped("The engine has stopped.")
+        taken = len(self._waiting) + len(self._reserved)
+        if taken >= self._places:
+            raise EngineBusy(taken, self._places)
+
+    def _give_back(self, place: Place) -> None:
+        with self._changed:
+            self._reserved.discard(place)
 
     def _in_turn(self) -> list[Sequence]:
         """Everybody, in the order they will be served if nobody else comes."""
@@ -112,4 +166,6 @@ class WaitingRoom:
 
     def _eta_s(self, position: int) -> float | None:
         """When a place will be free: places free up evenly over the time that a reply was seen to take."""
-        return None if self._reply_s is None else round(position * self._reply_s / self._served_at_once, 1)
+        if self._reply_s is None or self._paused:
+            return None
+        return round(position * self._reply_s / self._served_at_once, 1)

@@ -106,11 +106,12 @@ class Timings:
 @dataclass(frozen=True, slots=True)
 class Queued:
     """The request waits. `position` is 1 for the next in line; `eta_s` is None before anything was
-    measured.
+    measured, and while the model is `loading`.
     """
 
     position: int
     eta_s: float | None = None
+    loading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,17 @@ class ModelPhase(StrEnum):
     LOADING = "loading"
     READY = "ready"
     FAILED = "failed"
+
+
+class WorkerState(StrEnum):
+    """How the thread is that loads and runs the model."""
+
+    ALIVE = "alive"
+    RESTARTING = "restarting"
+    """It died, and another one is loading the model."""
+    HUNG = "hung"
+    """A step of it does not end; nothing can cure that but a new process."""
+    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,21 @@ from typing import Protocol
 
 from inference.backends.base import Backend, Logits
 from inference.config import EngineConfig
+from inference.errors import InferenceError, NotANumber, OutOfMemory
 from inference.memory import MemoryPlan
 from inference.pacing import Pace
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
-from inference.sampler import sample
+from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.speculation import Payoff
 from inference.types import FinishReason
+from inference.watchdog import Pulse
 
 logger = logging.getLogger(__name__)
+
+MEMORY_ERRORS = (OutOfMemory, MemoryError)
 
 
 class Close(Protocol):
@@ -54,6 +58,7 @@ class Worker:
         self._pace = Pace(config.prefill_chunk)
         self._payoff = Payoff(config.speculation)
         self._running: dict[str, Sequence] = {}
+        self.pulse = Pulse()
 
     def pin(self, prefix: tuple[int, ...]) -> None:
         """Compute the KV of what every conversation begins with, once, and keep it."""
@@ -71,10 +76,13 @@ class Worker:
     def serve(self, stopping: threading.Event) -> None:
         """Work until asked to stop and nothing runs any more."""
         while not stopping.is_set() or self._running:
+            self.pulse.beat()
             self._admit()
             if self._running:
                 self._step()
-            elif not self._keeper.save_next() and not self._waiting.wait():
+                continue
+            self.pulse.rest()
+            if not self._keeper.save_next() and not self._waiting.wait():
                 return
 
     def _admit(self) -> None:
@@ -85,12 +93,18 @@ class Worker:
             if len(sequence.prompt_ids) >= self._plan.window:
                 self._close(sequence, FinishReason.ERROR, self._too_long(sequence))
                 continue
-            kv = self.backend.create_kv(len(sequence.prompt_ids))
-            # All but the last token: its logits are needed, so it is always computed.
-            self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
-            self._running[sequence.request.id] = sequence
-            sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
-            sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
+            try:
+                self._begin(sequence)
+            except Exception as error:
+                self._break_off([sequence], error)
+
+    def _begin(self, sequence: Sequence) -> None:
+        kv = self.backend.create_kv(len(sequence.prompt_ids))
+        # All but the last token: its logits are needed, so it is always computed.
+        self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
+        self._running[sequence.request.id] = sequence
+        sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
+        sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
@@ -122,27 +136,25 @@ class Worker:
         started = self._clock()
         try:
             logits = self.backend.prefill(sequence.kv, chunk, logits=last)
+            self._pace.observe_prefill(len(chunk), self._clock() - started)
+            sequence.report_prefill()
+            if logits is not None:
+                self._verify([sequence], [()], logits[None])
         except Exception as error:
             self._break_off([sequence], error)
-            return
-        self._pace.observe_prefill(len(chunk), self._clock() - started)
-        sequence.report_prefill()
-        if logits is not None:
-            self._verify([sequence], [()], logits[None])
 
     def _decode(self, sequences: list[Sequence]) -> None:
-        drafts = self._drafts(sequences)
-        runs = [[*s.completion_ids[-1:], *draft] for s, draft in zip(sequences, drafts, strict=True)]
-        started = self._clock()
         try:
+            drafts = self._drafts(sequences)
+            runs = [[*s.completion_ids[-1:], *draft] for s, draft in zip(sequences, drafts, strict=True)]
+            started = self._clock()
             rows = self.backend.decode([s.kv for s in sequences], runs)
+            seconds = self._clock() - started
+            self._pace.observe_step(seconds)
+            self._payoff.observe(len(rows), seconds)
+            self._verify(sequences, drafts, rows)
         except Exception as error:
-            self._break_off(sequences, error)
-            return
-        seconds = self._clock() - started
-        self._pace.observe_step(seconds)
-        self._payoff.observe(len(rows), seconds)
-        self._verify(sequences, drafts, rows)
+            self._break_off([s for s in sequences if s.request.id in self._running], error)
 
     def _drafts(self, sequences: list[Sequence]) -> list[tuple[int, ...]]:
         """Guesses at the tokens after those that are due, one tuple a sequence; empty where none is worth
@@ -170,16 +182,28 @@ class Worker:
         while open_places:
             draws = [sequences[place].draw for place in open_places]
             tokens = sample(rows[[starts[place] + position for place in open_places]], draws)
-            still_open = []
-            for place, token in zip(open_places, tokens, strict=True):
-                sequence, draft = sequences[place], drafts[place]
-                reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
-                right = draft[position : position + 1] == (token.token_id,)
-                if right and reason is None:
-                    still_open.append(place)
-                else:
-                    self._settle(sequence, draft, position + right, reason)
-            open_places, position = still_open, position + 1
+            open_places = [
+                place
+                for place, token in zip(open_places, tokens, strict=True)
+                if self._accept(sequences[place], drafts[place], position, token)
+            ]
+            position += 1
+
+    def _accept(
+        self, sequence: Sequence, draft: tuple[int, ...], position: int, token: Sampled | None
+    ) -> bool:
+        """Take a token; whether it is as drafted, and the row after it counts too."""
+        try:
+            if token is None:
+                raise NotANumber
+            reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+            right = draft[position : position + 1] == (token.token_id,)
+            if right and reason is None:
+                return True
+            self._settle(sequence, draft, position + right, reason)
+        except Exception as error:
+            self._break_off([sequence], error)
+        return False
 
     def _settle(
         self, sequence: Sequence, draft: tuple[int, ...], accepted: int, reason: FinishReason | None
@@ -192,21 +216,40 @@ class Worker:
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         kv = sequence.kv
-        self._cache.insert(
-            sequence.computed_ids,
-            lambda start, stop: self.backend.copy_block(kv, start, stop),
-            owner=sequence.request.owner,
-        )
+        try:
+            self._cache.insert(
+                sequence.computed_ids,
+                lambda start, stop: self.backend.copy_block(kv, start, stop),
+                owner=sequence.request.owner,
+            )
+        except Exception as error:  # the reply is whole; only the next turn has to read it again
+            logger.warning("%s is not kept in the prefix cache", sequence.request.id, exc_info=error)
+            if isinstance(error, MEMORY_ERRORS):
+                self._cache.release()
         self._waiting.observe(sequence.running_s)
         self._close(sequence, reason)
 
     def _break_off(self, sequences: list[Sequence], error: Exception) -> None:
         """A step failed: these replies end and keep their text; their KV may be wrong and is thrown away."""
-        logger.exception("a step failed for %s", ", ".join(s.request.id for s in sequences))
+        logger.error("a step failed for %s", ", ".join(s.request.id for s in sequences), exc_info=error)
+        if isinstance(error, MEMORY_ERRORS):
+            self._cache.release()
         for sequence in sequences:
-            message = f"The computation failed: {type(error).__name__}: {error}"
-            self._close(sequence, FinishReason.ERROR, message)
+            self._close(sequence, FinishReason.ERROR, _failure(sequence, error))
 
     def _close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
         self._running.pop(sequence.request.id, None)
         self._close_sequence(sequence, reason, error)
+
+
+def _failure(sequence: Sequence, error: Exception) -> str:
+    """What the person is told; the text so far stays."""
+    if isinstance(error, MEMORY_ERRORS):
+        tokens = len(sequence.prompt_ids) + len(sequence.completion_ids)
+        return (
+            f"The memory ran out with {tokens:,} tokens of this chat in it. Begin a new chat or close other "
+            "programs, then ask again."
+        )
+    if isinstance(error, InferenceError):
+        return str(error)
+    return f"The computation failed: {type(error).__name__}: {error}"

@@ -15,6 +15,7 @@ from storage.database import Database
 from storage.errors import NotFound
 from storage.lookup import find_branch, find_conversation, find_message
 from storage.records import (
+    AskedTurn,
     ConversationRecord,
     MessageRecord,
     NewTurn,
@@ -50,6 +51,12 @@ class Conversations:
             if earlier is not None:
                 return repeat_turn(session, earlier, turn)
             return start_turn(session, turn, self._clock())
+
+    def earlier_turn(self, turn: AskedTurn) -> StartedTurn | None:
+        """What `begin_turn` would repeat; None where the client id is new. Raises `Conflict`."""
+        with self._database.read() as session:
+            user = session.scalar(select(Message).where(Message.client_id == turn.client_id))
+            return None if user is None else repeat_turn(session, user, turn)
 
     def mark_running(self, reply_id: str) -> bool:
         """Whether the reply was pending, and is now running."""

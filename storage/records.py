@@ -73,18 +73,26 @@ class MessageRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class NewTurn:
-    """A user's message and the reply that is to follow it, committed together.
+class AskedTurn:
+    """What a client asked for, under an id that it made: enough to know the turn again.
 
-    `conversation_id` None begins a conversation with `title` and `system_prompt`. `parent_id` is the message
-    it answers; None for the first. `cut_id` becomes the conversation's cut; `NEW_MESSAGE` makes that this
-    turn's own message.
+    `conversation_id` None begins a conversation. `parent_id` is the message it answers; None for the first.
     """
 
     client_id: str
     conversation_id: str | None
     parent_id: str | None
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn(AskedTurn):
+    """A user's message and the reply that is to follow it, committed together.
+
+    `title` and `system_prompt` are for a conversation that it begins. `cut_id` becomes the conversation's
+    cut; `NEW_MESSAGE` makes that this turn's own message.
+    """
+
     title: str
     system_prompt: str
     cut_id: str | None

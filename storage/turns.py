@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from storage.errors import Conflict
 from storage.lookup import find_conversation, find_message
-from storage.records import NEW_MESSAGE, NewTurn, StartedTurn, Status
+from storage.records import NEW_MESSAGE, AskedTurn, NewTurn, StartedTurn, Status
 from storage.tables import TITLE_LENGTH, Conversation, Message
 
 
@@ -31,7 +31,7 @@ def start_turn(session: Session, turn: NewTurn, now: datetime) -> StartedTurn:
     return StartedTurn(conversation.record(), user.record(), reply.record(), repeated=False)
 
 
-def repeat_turn(session: Session, user: Message, turn: NewTurn) -> StartedTurn:
+def repeat_turn(session: Session, user: Message, turn: AskedTurn) -> StartedTurn:
     """What the turn with this user message had added. Raises `Conflict` where it was another turn."""
     conversation = find_conversation(session, user.conversation_id)
     began_it = conversation.created_at == user.created_at

@@ -24,7 +24,8 @@ from starlette.types import Scope
 
 from inference.backends import load_backend
 from inference.config import EngineConfig
-from inference.engine import Engine, LoadBackend, Prepare
+from inference.engine import Engine
+from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelStatus
@@ -34,6 +35,7 @@ from storage.errors import NotFound, StorageError
 from web import pages
 from web.access import AccessGuard
 from web.chat import chat
+from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
 from web.presenter import STATIC, Presenter, static_build
@@ -66,6 +68,7 @@ def build_engine(
     settings: Settings,
     on_status: Callable[[ModelStatus], None],
     *,
+    on_hang: Callable[[str], None] = lambda sentence: None,
     keep_prefixes: bool = False,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
@@ -76,7 +79,7 @@ def build_engine(
     """
     folder = settings.prefix_cache_dir if keep_prefixes else None
     config = replace(settings.engine, prefix_cache_dir=folder)
-    return Engine(config, prepare_model or _prepare_configured, backend, on_status)
+    return Engine(config, prepare_model or _prepare_configured, backend, on_status, on_hang)
 
 
 def build_app(
@@ -85,12 +88,14 @@ def build_app(
     *,
     hosts: Iterable[str],
     on_status: Callable[[ModelStatus], None] = lambda status: None,
+    on_hang: Callable[[str], None] = lambda sentence: None,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
 ) -> Starlette:
     """The server for people on `hosts` (values of the Host header). Its lifespan closes the database.
 
-    `on_status` is told of the model's progress, on the worker thread, beside the pages.
+    `on_status` is told of the model's progress, on the worker thread, beside the pages. `on_hang` is called
+    when the worker hangs and every reply is stored, and should end the process.
     """
 
     @asynccontextmanager
@@ -102,8 +107,17 @@ def build_app(
             with contextlib.suppress(RuntimeError):  # the loop may have closed by now
                 loop.call_soon_threadsafe(services.announce_status)
 
+        def hung(sentence: str) -> None:
+            keep_partials(services, loop)
+            on_hang(sentence)
+
         engine = build_engine(
-            settings, announce, keep_prefixes=True, prepare_model=prepare_model, backend=backend
+            settings,
+            announce,
+            on_hang=hung,
+            keep_prefixes=True,
+            prepare_model=prepare_model,
+            backend=backend,
         )
         services = _build_services(engine, Conversations(database))
         await _note_leftovers(services)
@@ -112,7 +126,7 @@ def build_app(
         try:
             yield {"services": services}
         finally:
-            await _shut_down(services, database)
+            await shut_down(services, database)
 
     return Starlette(
         routes=[
@@ -168,10 +182,3 @@ def _forget_deleted(services: Services) -> None:
             services.conversations.get(conversation_id)
         except NotFound:
             services.engine.forget(conversation_id)
-
-
-async def _shut_down(services: Services, database: Database) -> None:
-    """Replies end first, then the worker; the database goes last, so that all of them are stored."""
-    await services.generations.close()
-    await run_in_threadpool(services.engine.stop)
-    await run_in_threadpool(database.close)

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from inference.context import ContextFit, fit, reserve_for
 from inference.detokenizer import Decode, token_text
-from inference.engine import Engine, Tokenizing
+from inference.engine import Engine
 from inference.errors import InferenceError, ModelUnavailable
+from inference.model_loader import Tokenizing
 from inference.models.locate import check
 from inference.stream import EventStream
 from inference.types import (
@@ -147,6 +148,7 @@ def _report(
         "quantization": description.quantization if description else None,
         "backend": description.backend if description else None,
         "compute_dtype": description.compute_dtype if description else None,
+        "memory_plan": asdict(engine.plan) if engine.plan else None,
     }
 
 

@@ -16,6 +16,7 @@ from inference.bench.rounds import Figures, measure
 from inference.bench.work import Measure, Plan, Prompts
 from inference.engine import Engine
 from inference.errors import BenchFailed
+from inference.memory import MemoryPlan
 from inference.models.locate import check
 from inference.types import ChatMessage, ModelDescription
 from web.app import build_engine
@@ -67,7 +68,7 @@ def _measure(build: Build, plan: Plan, rounds: int, peer: Peer | None, progress:
     with ExitStack() as stack:
         stack.callback(printer.close)
         engine = stack.enter_context(loaded(build, printer))
-        description, gguf = _described(engine, plan, peer)
+        description, memory_plan, gguf = _described(engine, plan, peer)
         engines: dict[str, Measure] = {OURS: EngineUnderTest(engine)}
         memories: dict[str, Measure] = {OURS: partial(in_fresh_process, build)}
         peer_engine = None
@@ -84,12 +85,15 @@ def _measure(build: Build, plan: Plan, rounds: int, peer: Peer | None, progress:
         )[OURS]
     peaks = measure(lambda: plan.memory(prompts), memories, rounds=1, on_step=progress.step)
     own, *others = (figures[name] | peaks[name] for name in engines)
-    return Result(description, rounds, own, peer_engine, others[0] if others else None)
+    return Result(description, memory_plan, rounds, own, peer_engine, others[0] if others else None)
 
 
-def _described(engine: Engine, plan: Plan, peer: Peer | None) -> tuple[ModelDescription, Path | None]:
-    """What runs, and its GGUF file if it has one. Refuses what cannot be measured."""
+def _described(
+    engine: Engine, plan: Plan, peer: Peer | None
+) -> tuple[ModelDescription, MemoryPlan, Path | None]:
+    """What runs, what fits, and its GGUF file if it has one. Refuses what cannot be measured."""
     assert engine.description is not None
+    assert engine.plan is not None
     assert engine.tokenizing is not None
     description, gguf = engine.description, engine.tokenizing.model.gguf
     if description.context_window < plan.window:
@@ -102,7 +106,7 @@ def _described(engine: Engine, plan: Plan, peer: Peer | None) -> tuple[ModelDesc
             f"{peer.name} reads .gguf files only and {description.name} did not come as one: give a .gguf "
             "file as the model, or leave --peer out."
         )
-    return description, gguf
+    return description, engine.plan, gguf
 
 
 def _passage(engine: Engine) -> tuple[int, ...]:

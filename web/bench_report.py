@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from inference.bench.rounds import Figures, ratios, report
 from inference.bench.work import Figure
+from inference.memory import MemoryPlan
 from inference.types import ModelDescription
 
 OURS = "ondol"
@@ -41,6 +42,7 @@ class Result:
     """What was measured. `peer_engine` and `peers` are None without a peer."""
 
     description: ModelDescription
+    memory_plan: MemoryPlan
     rounds: int
     ours: Figures
     peer_engine: str | None = None
@@ -112,6 +114,7 @@ def as_object(result: Result) -> dict[str, Any]:
         "device": description.device,
         "compute_dtype": description.compute_dtype,
         "threads": description.threads,
+        "memory_plan": asdict(result.memory_plan),
         "rounds": result.rounds,
         **report(result.ours),
     }

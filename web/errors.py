@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inference.errors import EngineBusy, InvalidParams, PromptTooLong, TemplateFailed
+from inference.errors import EngineBusy, EngineStopped, InvalidParams, PromptTooLong, TemplateFailed
 from storage.errors import Conflict, NotFound, StorageError
 from web.protocol import BadFrame, Error, ErrorCode
 
@@ -23,6 +23,7 @@ KNOWN_ERRORS = (
     BadFrame,
     Conflict,
     EngineBusy,
+    EngineStopped,
     InvalidParams,
     NotFound,
     PromptTooLong,
@@ -42,11 +43,13 @@ def error_frame(error: Exception, ref: str | None) -> Error:
         case Refused():
             return Error(error.code, str(error), ref)
         case EngineBusy():
-            return Error("busy", str(error), ref)
+            return Error("busy", str(error), ref, limit=error.limit, waiting=error.waiting)
         case NotFound():
             return Error("not_found", str(error), ref)
         case Conflict():
             return Error("conflict", str(error), ref)
+        case EngineStopped():
+            return Error("model_failed", str(error), ref)
         case InvalidParams():
             return Error("bad_params", str(error), ref)
         case TemplateFailed():

@@ -161,5 +161,5 @@ class Generation:
         if isinstance(self._progress, Prefill):
             done = self._progress
             return protocol.Prefill(self.reply_id, self.seq, done.done, done.total, done.cached)
-        position, eta_s = (self._progress.position, self._progress.eta_s) if self._progress else (1, None)
-        return protocol.Queued(self.reply_id, self.seq, position, eta_s)
+        place = self._progress or Queued(1)
+        return protocol.Queued(self.reply_id, self.seq, place.position, place.eta_s, place.loading)

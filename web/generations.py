@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from inference.engine import Engine
 from inference.errors import EngineBusy, EngineStopped
+from inference.scheduler import Place
 from inference.stream import EventStream
 from inference.types import Finished, FinishReason, GenerationRequest, Timings, Usage
 from storage.conversations import Conversations
@@ -74,11 +75,18 @@ class Generations:
         """The reply that is being written in a conversation."""
         return next((g for g in self._running.values() if g.conversation_id == conversation_id), None)
 
-    def start(self, conversation_id: str, request: GenerationRequest, context: dict[str, Any]) -> Generation:
-        """Begin to write the reply `request.id`; `context` is kept with it when it ends."""
+    def start(
+        self, conversation_id: str, request: GenerationRequest, context: dict[str, Any], place: Place
+    ) -> Generation:
+        """Begin to write the reply `request.id`, in a reserved place; `context` is kept with its end."""
         generation = Generation(conversation_id, request.id)
         self._running[request.id] = generation
-        task = asyncio.create_task(self._write(generation, request, context))
+        stream = EventStream(asyncio.get_running_loop())
+        try:
+            self._engine.submit(request, stream.put, place)
+        except (EngineBusy, EngineStopped) as error:  # stored already: its end is too
+            stream.put(_refused(request, str(error)))
+        task = asyncio.create_task(self._write(generation, stream, context))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return generation
@@ -90,46 +98,41 @@ class Generations:
         self._engine.abort(reply_id)
         return True
 
-    async def close(self) -> None:
-        """Wait until every reply is stored, as interrupted unless it ended by itself. The engine stops
-        first.
-        """
+    def begin_closing(self) -> None:
+        """From now on, a reply that is ended counts as interrupted."""
         self._closing = True
+
+    async def close(self) -> None:
+        """End every reply, and wait until all are stored."""
         for reply_id in list(self._running):
             self._engine.abort(reply_id)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 
-    async def _write(
-        self, generation: Generation, request: GenerationRequest, context: dict[str, Any]
-    ) -> None:
+    async def _write(self, generation: Generation, stream: EventStream, context: dict[str, Any]) -> None:
+        reply_id = generation.reply_id
         try:
-            finished = await self._follow(generation, request)
+            finished = await self._follow(generation, stream)
             end = self._as_end(generation, finished, context)
-            await run_in_threadpool(self._conversations.finish, request.id, end)
-            frame: protocol.Finished | protocol.Error = await self._conclude(request.id)
+            await run_in_threadpool(self._conversations.finish, reply_id, end)
+            frame: protocol.Finished | protocol.Error = await self._conclude(reply_id)
         except StorageError as error:
-            logger.error("reply %s could not be stored: %s", request.id, error)
-            frame = protocol.Error("storage", str(error), request.id)
+            logger.error("reply %s could not be stored: %s", reply_id, error)
+            frame = protocol.Error("storage", str(error), reply_id)
         except NotFound:  # its conversation was deleted meanwhile, and has left its KV behind
             await run_in_threadpool(self._engine.forget, generation.conversation_id)
-            frame = protocol.Error("not_found", "This conversation was deleted.", request.id)
+            frame = protocol.Error("not_found", "This conversation was deleted.", reply_id)
         except Exception:
-            logger.exception("reply %s broke off", request.id)
-            self._engine.abort(request.id)
-            frame = protocol.Error("storage", "The server failed while it wrote this reply.", request.id)
-        self._running.pop(request.id, None)
+            logger.exception("reply %s broke off", reply_id)
+            self._engine.abort(reply_id)
+            frame = protocol.Error("storage", "The server failed while it wrote this reply.", reply_id)
+        self._running.pop(reply_id, None)
         generation.end(frame)
         with contextlib.suppress(StorageError):  # the list is told again with the next change
             await self._announce()
 
-    async def _follow(self, generation: Generation, request: GenerationRequest) -> Finished:
+    async def _follow(self, generation: Generation, stream: EventStream) -> Finished:
         """Take the engine's events until the last one, rendering and saving on the way."""
-        stream = EventStream(asyncio.get_running_loop())
-        try:
-            self._engine.submit(request, stream.put)
-        except (EngineBusy, EngineStopped) as error:
-            return _refused(request, str(error))
         showing = asyncio.create_task(self._show(generation))
         try:
             async for event in stream:

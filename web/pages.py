@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from inference.types import ModelPhase
+from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
 from storage.records import ConversationRecord
 from web.protocol import ContextView
@@ -26,6 +26,11 @@ EXAMPLES = (
     "Suggest three names for a small bakery.",
     "Write a short, friendly note to a new neighbour.",
 )
+SICK = {
+    WorkerState.RESTARTING: "The worker died and is being restarted.",
+    WorkerState.HUNG: "The worker hangs and the server is about to end.",
+    WorkerState.ENDED: "The worker has ended.",
+}
 MAX_BODY_BYTES = 4_096
 VERSION = metadata.version("ondol")
 
@@ -78,11 +83,17 @@ async def delete(request: Request) -> Response:
 
 
 async def health(request: Request) -> Response:
-    """200 while the worker lives, 503 when it has ended; the model's phase in either case."""
+    """200 while the worker lives, 503 with a reason while it does not, or has no model.
+
+    The first loading counts as healthy, since messages are taken and wait: whoever starts a sick server anew
+    would never let a long download end.
+    """
     engine = request.state.services.engine
-    body = {"worker": "alive" if engine.alive else "ended", "model": engine.status.phase}
-    healthy = engine.alive and engine.status.phase is not ModelPhase.FAILED
-    return JSONResponse(body, 200 if healthy else 503)
+    body = {"worker": engine.worker_state, "model": engine.status.phase}
+    reason = SICK.get(engine.worker_state)
+    if reason is None and engine.status.phase is ModelPhase.FAILED:
+        reason = "The model could not be loaded; the page tells why."
+    return JSONResponse(body if reason is None else body | {"reason": reason}, 503 if reason else 200)
 
 
 async def not_found(request: Request, error: Exception) -> Response:

@@ -121,12 +121,15 @@ class Accepted(Struct, frozen=True, tag="accepted", tag_field="type"):
 
 
 class Queued(Struct, frozen=True, tag="queued", tag_field="type"):
-    """The reply waits; `position` 1 is next. `eta_s` is null before anything was measured."""
+    """The reply waits; `position` 1 is next. `eta_s` is null before anything was measured and while the
+    model is `loading`.
+    """
 
     message_id: str
     seq: int
     position: int
     eta_s: float | None
+    loading: bool
 
 
 class Prefill(Struct, frozen=True, tag="prefill", tag_field="type"):
@@ -208,13 +211,16 @@ class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
 
 
 class Error(Struct, frozen=True, tag="error", tag_field="type"):
-    """A command failed; nothing of it was done. `needed` and `limit` come with `too_long`, in tokens."""
+    """A command failed; nothing of it was done. `needed` and `limit` come with `too_long`, in tokens;
+    `waiting` and `limit` with `busy` when the queue is full, in places.
+    """
 
     code: ErrorCode
     message: str
     ref: str | None = None
     needed: int | None = None
     limit: int | None = None
+    waiting: int | None = None
 
 
 ServerFrame: TypeAlias = (

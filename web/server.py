@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,6 +17,7 @@ from storage.database import Database
 from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
+from web.ending import exit_hung
 from web.errors import StartFailed
 from web.protocol import MAX_FRAME_BYTES
 from web.settings import Settings
@@ -24,8 +26,11 @@ from web.terminal import StatusPrinter
 GRACE_S = 3
 
 
-def run_server(settings: Settings) -> None:
-    """Serve until a signal ends it. Raises `StartFailed`, `StorageError` or `ModelError`, nothing changed."""
+def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) -> None:
+    """Serve until a signal ends it. Raises `StartFailed`, `StorageError` or `ModelError`, nothing changed.
+
+    A worker that hangs ends the process with `EXIT_HUNG`. `build` is for doubles.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     check(settings.model)
     listener = listen(settings.host, settings.port)
@@ -33,11 +38,12 @@ def run_server(settings: Settings) -> None:
     with listener, sole_user(settings.data_dir):
         database = Database.open(settings.data_dir)
         printer = StatusPrinter()
-        app = build_app(settings, database, hosts=loopback_hosts(port), on_status=printer)
-        print(f"Ondol is at http://{settings.host}:{port}  (Ctrl+C ends it)", flush=True)
+        hosts = loopback_hosts(port)
+        app = build(settings, database, hosts=hosts, on_status=printer, on_hang=exit_hung)
         # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: sys.exit(0))
+        print(f"Ondol is at http://{settings.host}:{port}  (Ctrl+C ends it)", flush=True)
         try:
             uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
         finally:

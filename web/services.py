@@ -44,7 +44,7 @@ class Services:
 
     def status_frame(self) -> StatusFrame:
         """What the model is doing, for people."""
-        status, description = self.engine.status, self.engine.description
+        status, description, plan = self.engine.status, self.engine.description, self.engine.plan
         tokenizing = self.engine.tokenizing
         name = tokenizing.model.name if tokenizing else self.engine.config.model
         return StatusFrame(
@@ -53,7 +53,7 @@ class Services:
             done=status.done,
             total=status.total,
             model=f"{name} · 4-bit" if description else name,
-            detail=runs_in_words(description) if description else "",
+            detail=runs_in_words(description, plan) if description and plan else "",
             can_send=tokenizing is not None and status.phase is not ModelPhase.FAILED,
         )
 

@@ -5,6 +5,7 @@ Event loop; tokenizing and storage run in pool threads.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,10 +14,11 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from inference.context import QUESTION_KEY, ContextFit, fit, measure, reserve_for
-from inference.engine import Engine, Tokenizing
+from inference.engine import Engine
+from inference.model_loader import Tokenizing
 from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
 from storage.conversations import Conversations
-from storage.records import NEW_MESSAGE, ConversationRecord, MessageRecord, NewTurn, StartedTurn
+from storage.records import NEW_MESSAGE, AskedTurn, ConversationRecord, MessageRecord, NewTurn, StartedTurn
 from web.errors import Refused
 from web.generation import Generation
 from web.generations import Generations
@@ -55,8 +57,12 @@ class Turns:
         """Store the message and start its reply.
 
         Whatever it raises (`KNOWN_ERRORS` of `web.errors`), nothing was stored. A repeated command gives what
-        it gave before.
+        it gave before, even where a new one would be refused.
         """
+        asked = AskedTurn(command.id, command.conversation_id, command.parent_id, command.text)
+        earlier = await run_in_threadpool(self._conversations.earlier_turn, asked)
+        if earlier is not None:
+            return Begun(earlier, self._generations.get(earlier.reply.id))
         tokenizing = self._tokenizing()
         branch = await self._branch(command.conversation_id, command.parent_id)
         params = self._params(tokenizing)
@@ -72,20 +78,24 @@ class Turns:
             model=tokenizing.model.name,
             params=as_json(params),
         )
-        started = await run_in_threadpool(self._conversations.begin_turn, turn)
-        if started.repeated:
-            return Begun(started, self._generations.get(started.reply.id))
         context = self._record(tokenizing, branch, fitted)
+        reusable = reusable_tokens(branch.messages, context["reuse_lost"])
         request = GenerationRequest(
-            started.reply.id,
-            fitted.prompt_ids,
-            params,
-            client=started.conversation.id,  # chats take turns
-            owner=started.conversation.id,
-            reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
-            reasoning=fitted.reasoning,
+            "", fitted.prompt_ids, params, reusable_tokens=reusable, reasoning=fitted.reasoning
         )
-        return Begun(started, self._generations.start(started.conversation.id, request, context))
+        # What is stored is answered, even where the socket that asked for it has gone meanwhile.
+        return await asyncio.shield(self._begin(turn, request, context))
+
+    async def _begin(self, turn: NewTurn, request: GenerationRequest, context: dict[str, Any]) -> Begun:
+        """Store the turn while a place in the queue is kept for its request, which it names."""
+        with self._engine.reserve() as place:
+            started = await run_in_threadpool(self._conversations.begin_turn, turn)
+            reply_id, conversation_id = started.reply.id, started.conversation.id
+            if started.repeated:
+                return Begun(started, self._generations.get(reply_id))
+            # Chats take turns: each is a client.
+            request = replace(request, id=reply_id, client=conversation_id, owner=conversation_id)
+            return Begun(started, self._generations.start(conversation_id, request, context, place))
 
     async def count(self, command: Count) -> ContextView:
         """What the model would read if the text were sent now."""

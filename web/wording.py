@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from inference.memory import MemoryPlan
 from inference.types import ModelDescription, Prefill, Queued
+
+LOADING = "the model is still loading"
 
 
 def day_label(age_days: int) -> str:
@@ -18,6 +21,8 @@ def waiting_line(progress: Queued | Prefill | None) -> str | None:
     """What happens while a reply has no text yet."""
     if isinstance(progress, Queued):
         place = "next in line" if progress.position == 1 else f"{ordinal(progress.position)} in line"
+        if progress.loading:
+            return LOADING if progress.position == 1 else f"{LOADING}, {place}"
         return place if progress.eta_s is None else f"{place}, about {progress.eta_s:.0f} s"
     if isinstance(progress, Prefill):
         warm = f", {progress.cached:,} warm" if progress.cached else ""
@@ -43,13 +48,20 @@ def ordinal(number: int) -> str:
     return f"{number}{suffix}"
 
 
-def runs_in_words(description: ModelDescription) -> str:
-    """What runs, in a sentence or two."""
+def runs_in_words(description: ModelDescription, plan: MemoryPlan) -> str:
+    """What runs and how much fits, in a few sentences."""
     memory = f"{description.weight_bytes / 2**20:,.0f} MiB of weights"
     kv = f"{description.kv_bytes_per_token / 1024:,.0f} KiB of keys and values per token"
     device = description.device if description.device != "cpu" else f"CPU, {description.threads} threads"
     return (
         f"{description.parameters / 1e6:,.0f} million parameters. {description.quantization}. "
         f"{description.backend} on {device}, computing in {description.compute_dtype}. "
-        f"{memory}, {kv}, a window of {description.context_window:,} tokens."
+        f"{memory}, {kv}, a window of {plan.window:,} tokens. {at_once_in_words(plan)}."
     )
+
+
+def at_once_in_words(plan: MemoryPlan) -> str:
+    """How many replies the free memory holds side by side."""
+    count = plan.max_sequences
+    replies = "One reply at a time" if count == 1 else f"Up to {count} replies at once"
+    return f"{replies}, with room for {plan.kv_tokens:,} tokens together"

@@ -38,7 +38,9 @@ class KVCache(Protocol):
 
 
 class Backend(Protocol):
-    """Runs a model: prefill, decode, and copies of KV memory."""
+    """Runs a model: prefill, decode, and copies of KV memory. Those raise `OutOfMemory` where the device has
+    none left; anything else that they raise is a failed step too.
+    """
 
     @property
     def description(self) -> ModelDescription:

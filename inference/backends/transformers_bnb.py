@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from inference.backends.base import BlockArrays, Logits
 from inference.backends.kv_memory import SequenceKV, TorchKVBlock
 from inference.backends.loading import LoadedModel, load_model
+from inference.backends.out_of_memory import telling_out_of_memory
 from inference.backends.ragged_decode import ATTENTION, batch_cache
 from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel, Progress
@@ -36,10 +37,12 @@ class TransformersBackend:
         """Load (and the first time quantize) the model. Raises `ModelUnusable`."""
         return cls(load_model(prepared, config, progress), prepared)
 
+    @telling_out_of_memory()
     def create_kv(self, tokens: int = 0) -> SequenceKV:
         """An empty KV cache."""
         return SequenceKV(self._layers, tokens)
 
+    @telling_out_of_memory()
     @torch.inference_mode()
     def prefill(self, kv: SequenceKV, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
         """Append one chunk; the last token's logits, shape [vocab], when asked for."""
@@ -48,6 +51,7 @@ class TransformersBackend:
         self._model.base_model(input_ids=self._tensor(token_ids), cache=kv.cache, use_cache=True)
         return None
 
+    @telling_out_of_memory()
     @torch.inference_mode()
     def decode(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]) -> Logits:
         """A run of tokens for each sequence; logits of shape [tokens of all runs, vocab]."""
@@ -59,10 +63,12 @@ class TransformersBackend:
         """Forget all but the first `length` tokens."""
         kv.truncate(length)
 
+    @telling_out_of_memory()
     def copy_block(self, kv: SequenceKV, start: int, stop: int) -> TorchKVBlock:
         """A copy of tokens start..stop of `kv`."""
         return kv.copy(start, stop)
 
+    @telling_out_of_memory()
     @torch.inference_mode()
     def append_blocks(self, kv: SequenceKV, parts: Sequence[tuple[TorchKVBlock, int]]) -> None:
         """Append the first tokens of some blocks."""

@@ -6,7 +6,7 @@
  * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string}} SendFrame
  * @typedef {{type: "accepted", ref: string, conversation_id: string, user_id: string, reply_id: string,
  *   user_html: string, reply_html: string, cut_id: ?string}} AcceptedFrame
- * @typedef {{type: "queued", message_id: string, seq: number, position: number, eta_s: ?number}} QueuedFrame
+ * @typedef {{type: "queued", message_id: string, seq: number, position: number, eta_s: ?number, loading: boolean}} QueuedFrame
  * @typedef {{type: "prefill", message_id: string, seq: number, done: number, total: number, cached: number}} PrefillFrame
  * @typedef {{type: "delta", message_id: string, seq: number, blocks?: string[], tail?: string, code?: string,
  *   reasoning?: string, thought?: string}} DeltaFrame
@@ -14,7 +14,7 @@
  *   context: ?ContextView}} FinishedFrame
  * @typedef {{type: "status", phase: string, message: string, done: number, total: number, model: string,
  *   detail: string, can_send: boolean}} StatusFrame
- * @typedef {{type: "error", code: string, message: string, ref: ?string, needed: ?number, limit: ?number}} ErrorFrame
+ * @typedef {{type: "error", code: string, message: string, ref: ?string, needed: ?number, limit: ?number, waiting: ?number}} ErrorFrame
  */
 
 export const MAX_FRAME_BYTES = 65_536;

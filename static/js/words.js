@@ -21,8 +21,9 @@ function about(s) {
 }
 
 /** @param {import("./protocol.js").QueuedFrame} frame */
-export function queuedWords({ position, eta_s: eta }) {
+export function queuedWords({ position, eta_s: eta, loading }) {
   const place = position <= 1 ? "next in line" : `${ordinal(position)} in line`;
+  if (loading) return position <= 1 ? "the model is still loading" : `the model is still loading, ${place}`;
   return eta === null ? place : `${place}, ${about(eta)}`;
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.browser.chat_page import ChatPage
-from tests.browser.pacing import Loading
+from tests.browser.pacing import Loading, Pace
 from tests.inference.doubles import prepare_double
 from tests.web.serving import Served
 
@@ -66,5 +66,19 @@ def test_a_model_that_failed_is_told_in_a_sentence_and_tried_again(
     expect(progress).to_be_hidden()
     expect(chat.composer).to_have_value("hello")
     chat.press("Enter")
+    chat.wait_for_reply()
+    chat.assert_message_text("hello", "hello")
+
+
+def test_who_waits_for_the_weights_is_told_so(serve: Serve, open_tab: OpenTab) -> None:
+    pace = Pace(0)
+    chat = open_tab(serve(pace=pace).url)
+    expect(chat.page.locator("#progress")).to_contain_text("Loading Double")
+    chat.send_message("hello")
+    waiting = chat.page.locator(".waiting-words")
+    expect(waiting).to_have_text("the model is still loading")
+    chat.reload()
+    expect(waiting).to_have_text("the model is still loading")
+    pace.let_all()
     chat.wait_for_reply()
     chat.assert_message_text("hello", "hello")

@@ -132,3 +132,23 @@ def test_a_line_shows_where_the_model_begins_to_read(serve: Serve, open_tab: Ope
     assert 0 < above.count() < 8
     chat.reload()
     expect(line).to_be_visible()
+
+
+def test_when_the_queue_is_full_the_message_stays_in_the_box(serve: Serve, open_tab: OpenTab) -> None:
+    pace = Pace(1)  # for the system prompt
+    url = serve(pace=pace, engine={"max_sequences": 1, "max_waiting": 1}).url
+    running, waiting, chat = (open_tab(url).wait_until_ready() for _ in range(3))
+    running.send_message("the first")
+    expect(running.page.locator(".waiting-words")).to_contain_text("reading")
+    waiting.send_message("the second")
+    expect(waiting.page.locator(".waiting-words")).to_contain_text("next in line")
+    chat.write("one too many")
+    chat.press("Enter")
+    expect(chat.page.locator("#note")).to_contain_text("1 of 1 places in the queue are taken")
+    expect(chat.composer).to_have_value("one too many")
+    assert chat.messages() == []
+    pace.let_all()
+    waiting.wait_for_reply()
+    chat.press("Enter")
+    chat.wait_for_reply()
+    chat.assert_message_text("one too many", "one too many")

@@ -30,6 +30,7 @@ OPENING = "assistant\n"
 SPECIALS = ("<|im_start|>", "<|im_end|>")
 VOCAB_SIZE = 256 + len(SPECIALS)
 START, END = 256, 257
+NUL = "\0"
 
 
 def byte_tokenizer() -> Tokenizer:
@@ -94,8 +95,10 @@ class TokenBlock:
 class ScriptedBackend:
     """Continues a prompt with whatever `reply` says for its whole text, byte by byte, then ends.
 
-    `computed` counts the tokens of every prefill chunk; `pace`, when given, has to be released once a step.
-    `opening` is what the generation prompt says after its first token.
+    A NUL in the reply stands for logits that are not a number. `computed` counts the tokens of every prefill
+    chunk; `pace`, when given, has to be released once a step. `fail_with` is raised by the next step,
+    `fail_copies_with` by the next copy of a block. `opening` is what the generation prompt says after its
+    first token.
     """
 
     def __init__(
@@ -111,8 +114,10 @@ class ScriptedBackend:
         self.computed: list[int] = []
         self.batches: list[int] = []
         self.pace = pace
-        self.fail_with: Exception | None = None
+        self.fail_with: BaseException | None = None
+        self.fail_copies_with: Exception | None = None
         self._tokenizer = tokenizer
+        self._nul = tokenizer.encode_text(NUL)[0]
         self._reply = reply
         self.description = ModelDescription(
             name="Double",
@@ -154,6 +159,9 @@ class ScriptedBackend:
         del kv.tokens[length:]
 
     def copy_block(self, kv: TokenKV, start: int, stop: int) -> TokenBlock:
+        if self.fail_copies_with is not None:
+            error, self.fail_copies_with = self.fail_copies_with, None
+            raise error
         return TokenBlock(tuple(kv.tokens[start:stop]))
 
     def append_blocks(self, kv: TokenKV, parts: Sequence[tuple[TokenBlock, int]]) -> None:
@@ -185,11 +193,13 @@ class ScriptedBackend:
         said = kv.tokens[start + len(self._opening) :]
         planned = self._tokenizer.encode_text(self._reply(self._tokenizer.decode(prompt)))
         token = planned[len(said)] if len(said) < len(planned) else END
+        if token == self._nul:
+            return np.full(VOCAB_SIZE, np.nan, dtype=np.float32)
         return np.eye(VOCAB_SIZE, dtype=np.float32)[token] * 100
 
 
 def engine_config(folder: Path, **changes: object) -> EngineConfig:
-    """A small engine: short chunks, so that few tokens make many steps."""
+    """A small engine: short chunks and no drafts, so that few tokens make many steps."""
     values: dict[str, object] = {
         "model": "double",
         "models_dir": folder,
@@ -197,6 +207,7 @@ def engine_config(folder: Path, **changes: object) -> EngineConfig:
         "prefill_chunk": 16,
         "max_sequences": 2,
         "max_waiting": 2,
+        "speculation": "off",
     }
     return EngineConfig(**{**values, **changes})  # type: ignore[arg-type]
 

@@ -33,6 +33,19 @@ def test_any_request_reuses_the_longest_prefix_that_an_earlier_one_computed() ->
     assert matched(cache, (7,)) == ()
 
 
+def test_a_release_leaves_what_is_pinned_and_no_more_than_asked() -> None:
+    cache = PrefixCache(BIG, block_tokens=2)
+    cache.insert((1, 2, 3, 4), copier((1, 2, 3, 4)), pinned=True)
+    for tokens in ((1, 2, 5, 6), (7, 8, 9, 10)):
+        cache.insert(tokens, copier(tokens))
+    assert cache.release(down_to=800) == 200
+    assert matched(cache, (1, 2, 5, 6)) == (1, 2)  # the oldest leaf went first
+    assert matched(cache, (7, 8, 9, 10)) == (7, 8, 9, 10)
+    assert cache.release() == 400
+    assert matched(cache, (1, 2, 3, 4)) == (1, 2, 3, 4)
+    assert cache.nbytes == 400
+
+
 def test_a_shared_beginning_is_copied_once() -> None:
     cache = PrefixCache(BIG, block_tokens=4)
     cache.insert((1, 2, 3, 4, 5), copier((1, 2, 3, 4, 5)))

@@ -45,7 +45,9 @@ def logits(seed: int, size: int = VOCAB) -> np.ndarray:
 
 
 def one(row: np.ndarray, params: SamplingParams, index: int = 0) -> int:
-    return sample(row[None], [Draw(params, index)])[0].token_id
+    (sampled,) = sample(row[None], [Draw(params, index)])
+    assert sampled is not None
+    return sampled.token_id
 
 
 def probabilities(row: np.ndarray, params: SamplingParams) -> np.ndarray:
@@ -293,10 +295,19 @@ def test_more_alternatives_than_tokens_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_row_that_is_not_finite_still_gives_a_token(value: float) -> None:
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_that_is_not_finite_gives_no_token_and_harms_no_other(value: float, temperature: float) -> None:
     rows = np.stack([logits(1), logits(2)])
     rows[0, 7] = value
-    params = SamplingParams(top_p=0.9, top_k=5, seed=1)
+    params = SamplingParams(temperature=temperature, top_p=0.9, top_k=5, seed=1)
     broken, whole = sample(rows, [Draw(params, 0), Draw(params, 0)])
-    assert broken.token_id == 7
+    assert broken is None
+    assert whole is not None
     assert whole.token_id == one(rows[1], params)
+
+
+def test_tokens_that_are_ruled_out_are_not_a_fault() -> None:
+    row = np.full(5, -np.inf, dtype=np.float32)
+    row[3] = 1.0
+    assert one(row, SamplingParams(temperature=1.0, seed=1)) == 3
+    assert sample(np.full((1, 5), -np.inf, dtype=np.float32), [Draw(SamplingParams(), 0)]) == [None]

@@ -67,6 +67,36 @@ def test_a_full_room_says_so_with_the_numbers() -> None:
         room.put(waiting("c"))
 
 
+def test_a_reserved_place_is_kept_for_whoever_has_it() -> None:
+    room = WaitingRoom(2)
+    room.put(waiting("a"))
+    with room.reserve() as place:
+        with pytest.raises(EngineBusy, match="2 of 2 places"):
+            room.put(waiting("quick"))
+        with pytest.raises(EngineBusy, match="2 of 2 places"):
+            room.reserve()
+        room.put(waiting("b"), place)
+    with pytest.raises(EngineBusy):
+        room.reserve()
+    assert served(room) == ["a", "b"]
+
+
+def test_a_place_that_was_not_taken_is_free_again() -> None:
+    room = WaitingRoom(1)
+    with room.reserve():
+        pass
+    room.put(waiting("a"))
+
+
+def test_while_the_model_loads_everyone_is_told_so_and_the_estimate_is_for_what_really_fits() -> None:
+    room, told = WaitingRoom(5, served_at_once=8), []
+    room.observe(8.0)
+    room.pause()
+    room.put(waiting("a", events=told))
+    room.resume(served_at_once=2)
+    assert told == [Queued(1, None, loading=True), Queued(1, 4.0)]
+
+
 def test_nobody_is_let_into_a_closed_room_and_those_inside_are_given_back() -> None:
     room = WaitingRoom(2)
     room.put(waiting("a"))

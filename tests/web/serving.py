@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import httpx2
 import uvicorn
 from websockets.sync.client import ClientConnection, connect
 
+from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel
 from storage.database import Database
 from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
@@ -25,8 +28,22 @@ from web.settings import Settings
 WAIT_S = 20
 
 
+@dataclass(frozen=True)
+class SmallSettings(Settings):
+    """Settings of which the engine gets more than people can configure. A step makes one token."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> EngineConfig:
+        made: EngineConfig = Settings.engine.fget(self)  # type: ignore[attr-defined]
+        return replace(made, **{"speculation": "off", **self.changes})
+
+
 class Served:
-    """One run of the server. `pace` makes the double wait for a permit at every step."""
+    """One run of the server. `pace` makes the double wait for a permit at every step; `engine` changes its
+    configuration. `hangs` is told of a worker that hangs.
+    """
 
     def __init__(
         self,
@@ -41,15 +58,18 @@ class Served:
         thinking: bool = True,
         opening: str = OPENING,
         port: int = 0,
+        engine: Mapping[str, Any] | None = None,
     ) -> None:
+        self.hangs: Queue[str] = Queue()
         self.backends: list[ScriptedBackend] = []
         self._pace = pace
-        settings = Settings(
+        settings = SmallSettings(
             model="double",
             data_dir=folder / "data",
             models_dir=folder / "models",
             system_prompt=system_prompt,
             thinking=thinking,
+            changes=engine or {},
         )
         self.database = Database.open(settings.data_dir)
         listener = listen("127.0.0.1", port)
@@ -58,6 +78,7 @@ class Served:
             settings,
             self.database,
             hosts=loopback_hosts(self.port),
+            on_hang=self.hangs.put,
             prepare_model=prepare
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
             backend=scripted_loader(reply, self.backends, pace, opening),

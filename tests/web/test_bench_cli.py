@@ -17,6 +17,7 @@ from inference.bench.peer import Peer
 from inference.bench.rounds import Figures
 from inference.bench.work import Prompts
 from inference.errors import BenchFailed
+from inference.memory import MemoryPlan
 from inference.types import ModelDescription
 from tests.inference.bench_doubles import SMALL, endless, scripted_peer
 from web.bench import run_bench
@@ -48,7 +49,18 @@ DESCRIPTION = ModelDescription(
     threads=1,
     free_bytes=2**33,
 )
-WHAT_RAN = {"engine", "model", "quantization", "backend", "device", "compute_dtype", "threads", "rounds"}
+MEMORY_PLAN = MemoryPlan(kv_tokens=10_000, window=512, max_sequences=4, prefix_cache_bytes=2**20)
+WHAT_RAN = {
+    "engine",
+    "model",
+    "quantization",
+    "backend",
+    "device",
+    "compute_dtype",
+    "threads",
+    "memory_plan",
+    "rounds",
+}
 
 
 def bench(folder: Path, *, gguf: str | None = None, peer: Peer | None = None, window: int = 512) -> None:
@@ -79,6 +91,8 @@ def test_one_object_says_what_ran_and_every_figure(
     assert set(found) == WHAT_RAN | set(FIGURES) | set(OWN)
     assert_figures(found)
     assert found["rounds"] == 1
+    assert found["memory_plan"]["max_sequences"] == 4
+    assert found["memory_plan"]["window"] == 512
     assert output.err.splitlines()[-3:] == ["Round 1 of 1", "Sharing, round 1 of 1", "Memory"]
 
 
@@ -102,7 +116,7 @@ def test_the_table_has_a_row_for_every_figure() -> None:
     ours: Figures = {figure: 1_234.5 for figure, _ in [*SMALL.speed(prompts), *SMALL.memory(prompts)]}
     peers = dict.fromkeys(ours, 2_469.0)
     ours |= {figure: 2.5 for figure, _ in SMALL.own(prompts, (1, 2, 3))}
-    result = Result(DESCRIPTION, 3, ours, "Scripted 1.0", peers)
+    result = Result(DESCRIPTION, MEMORY_PLAN, 3, ours, "Scripted 1.0", peers)
     console = Console(width=80, record=True, file=StringIO())
     console.print(heading(result), markup=False)
     console.print(as_table(result))

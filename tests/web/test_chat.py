@@ -67,6 +67,26 @@ def test_a_repeated_send_does_nothing_twice(serve: Serve) -> None:
     assert client.wait_for("error", ref="same")["code"] == "conflict"
 
 
+def test_in_a_full_queue_a_message_is_refused_with_both_numbers_and_nothing_is_stored(serve: Serve) -> None:
+    pace = threading.Semaphore(1)  # for the system prompt
+    served = serve(pace=pace, engine={"max_sequences": 1, "max_waiting": 2})
+    client = served.ready_client()
+    running = client.say("the first")
+    client.wait_for("prefill", message_id=running["reply_id"])
+    client.say("the second")
+    last = client.say("the third", id="third")
+    refused = client.wait_for("error", ref=client.send("send", text="one too many", id="fourth"))
+    assert refused["code"] == "busy"
+    assert (refused["waiting"], refused["limit"]) == (2, 2)
+    assert "2 of 2 places" in refused["message"]
+    assert "one too many" not in served.get("/").text
+    again = client.say("the third", id="third")
+    assert again["reply_id"] == last["reply_id"]
+    pace.release(100_000)
+    client.wait_for("finished", message_id=last["reply_id"], finish_reason="stop")
+    client.wait_for("finished", message_id=client.say("one too many", id="fourth")["reply_id"])
+
+
 def test_a_message_that_cannot_fit_is_refused_with_both_numbers_and_nothing_is_stored(serve: Serve) -> None:
     served = serve(window=256)
     client = served.ready_client()

@@ -159,6 +159,8 @@ def test_ask_prints_one_object_and_stores_nothing(
     arguments = ("ask", "hello", "--json", "--model", str(tiny), "--max-tokens", "8", "--seed", "5")
     first, second = (ondol(environment, *arguments, "--temperature", "1") for _ in range(2))
     report = json.loads(first.stdout)
+    assert 1 <= report["memory_plan"]["max_sequences"] <= 8
+    assert report["memory_plan"]["window"] <= report["memory_plan"]["kv_tokens"]
     for key in ("reply", "reasoning", "usage", "timings", "context", "model", "quantization"):
         assert key in report
     context, usage = report["context"], report["usage"]

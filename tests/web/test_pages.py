@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import threading
 from collections.abc import Callable
 
@@ -87,3 +88,11 @@ def test_static_files_may_be_kept_for_ever_and_pages_not_at_all(serve: Serve) ->
     asset = page.text.partition('src="')[2].partition('"')[0]
     assert asset.startswith("/static/")
     assert "immutable" in served.get(asset).headers["cache-control"]
+
+
+def test_the_page_tells_how_many_replies_the_memory_holds_at_once(serve: Serve) -> None:
+    served = serve(engine={"max_sequences": 3})
+    detail = served.ready_client().frames[-1]["detail"]
+    assert "Up to 3 replies at once" in detail
+    assert "a window of 512 tokens" in detail
+    assert detail in html.unescape(served.get("/").text)

@@ -1,0 +1,113 @@
+"""A worker that dies or hangs, as people, `/health` and whoever watches the process see it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from websockets.sync.client import connect
+
+from inference.models.prepared import PreparedModel
+from storage.conversations import Conversations
+from storage.database import Database
+from tests.inference.doubles import prepare_double
+from tests.web.serving import WAIT_S, Client, Served
+from web.ending import EXIT_HUNG
+
+Serve = Callable[..., Served]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Dies(BaseException):
+    """What no step catches."""
+
+
+def test_loading_for_the_first_time_is_healthy(serve: Serve, tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    def prepare(*_: object) -> PreparedModel:
+        gate.wait(WAIT_S)
+        return prepare_double(tmp_path / "model")
+
+    served = serve(prepare=prepare)
+    answer = served.get("/health")
+    gate.set()
+    assert answer.status_code == 200
+    assert answer.json() == {"worker": "alive", "model": "waiting"}
+
+
+def test_a_worker_that_died_is_unhealthy_until_the_next_one_is_ready(serve: Serve, tmp_path: Path) -> None:
+    gate, loads = threading.Event(), []
+
+    def prepare(*_: object) -> PreparedModel:
+        loads.append(None)
+        if len(loads) > 1:
+            gate.wait(WAIT_S)
+        return prepare_double(tmp_path / "model")
+
+    served = serve(prepare=prepare)
+    client = served.ready_client()
+    served.backends[0].fail_with = Dies("/home/me/secret is lost")
+    accepted = client.say("one")
+    finished = client.wait_for("finished", message_id=accepted["reply_id"])
+    assert finished["finish_reason"] == "error"
+    assert "is lost" in finished["html"]
+    loading = served.client().wait_for("status", phase="loading")
+    assert "loaded again" in loading["message"]
+    assert loading["can_send"]
+    health = served.get("/health")
+    assert health.status_code == 503
+    assert health.json()["worker"] == "restarting"
+    assert "secret" not in health.text
+    waiting = client.say("two")
+    queued = client.wait_for("queued", message_id=waiting["reply_id"])
+    assert queued["loading"]
+    gate.set()
+    client.wait_for("finished", message_id=waiting["reply_id"], finish_reason="stop")
+    assert served.get("/health").json() == {"worker": "alive", "model": "ready"}
+
+
+def test_a_hang_is_unhealthy_and_told_and_keeps_what_was_written(serve: Serve) -> None:
+    pace = threading.Semaphore(60)
+    served = serve(lambda prompt: "abcdefghij" * 20, pace=pace, engine={"step_limit_s": 0.5})
+    client = served.ready_client()
+    accepted = client.say("go")
+    finished = client.wait_for("finished", message_id=accepted["reply_id"])
+    assert "abcdef" in finished["html"]
+    assert "Interrupted" in finished["html"]
+    assert "more than 0.5 s" in served.hangs.get(timeout=WAIT_S)
+    health = served.get("/health")
+    assert health.status_code == 503
+    assert health.json()["worker"] == "hung"
+    refused = client.wait_for("error", ref=client.send("send", text="hello"))
+    assert refused["code"] == "model_failed"
+
+
+def test_a_process_whose_worker_hangs_ends_with_a_sentence_and_every_partial_reply_stored(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-m", "tests.web.hanging_server", str(tmp_path), "60"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        url = process.stdout.readline().partition("Ondol is at ")[2].split()[0]
+        with connect(url.replace("http", "ws") + "/ws", origin=url, max_size=2**24) as connection:
+            client = Client(connection)
+            client.wait_for("status", phase="ready")
+            accepted = client.say("go")
+            told = client.wait_for("finished", message_id=accepted["reply_id"])
+        _, errors = process.communicate(timeout=WAIT_S)
+    assert process.returncode == EXIT_HUNG
+    assert errors.splitlines()[-1].startswith("ondol: The model has computed at one step for more than 1 s")
+    assert errors.count("at one step") == 1
+    assert "Traceback" not in errors
+    with closing(Database.open(tmp_path / "data")) as database:
+        reply = Conversations(database).message(accepted["reply_id"])
+    assert reply.status == "interrupted"
+    assert "abcdefghij" * 20 != reply.text != ""
+    assert ("abcdefghij" * 20).startswith(reply.text)
+    assert reply.text in told["html"]
