@@ -48,9 +48,9 @@ class ConversationRecord:
 class MessageRecord:
     """One message of a conversation's tree. Optional fields belong to replies.
 
-    `token_ids` are the exact ids that were generated. `params` is what `web` gave when the turn began,
-    `usage`, `timings` and `context` when the reply ended; `error` is a sentence. `client_id` is the browser's
-    id of a user message.
+    `token_ids` are the exact ids that were generated; `reasoning` is what they say before the text. `params`
+    is what `web` gave when the turn began, `usage`, `timings` and `context` when the reply ended; `error` is
+    a sentence. `client_id` is the browser's id of a user message.
     """
 
     id: str
@@ -70,6 +70,7 @@ class MessageRecord:
     context: Json | None = None
     finish_reason: str | None = None
     error: str | None = None
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ class ReplyEnd:
     timings: Json | None = None
     context: Json | None = None
     error: str | None = None
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ class Message(Table):
     context: Mapped[dict[str, Any] | None]
     text: Mapped[str]
     token_ids: Mapped[tuple[int, ...] | None]
+    reasoning: Mapped[str | None]
 
     def record(self) -> MessageRecord:
         """A frozen copy."""
@@ -142,6 +143,7 @@ class Message(Table):
             context=self.context,
             finish_reason=self.finish_reason,
             error=self.error,
+            reasoning=self.reasoning,
         )
 
 

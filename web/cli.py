@@ -51,6 +51,14 @@ Dtype = Annotated[
         help="What the 4-bit weights are computed in; auto takes bfloat16 where the hardware has it.",
     ),
 ]
+Thinking = Annotated[
+    bool,
+    typer.Option(
+        "--thinking/--no-thinking",
+        envvar="ONDOL_THINKING",
+        help="Whether a model that can reason before it answers does so.",
+    ),
+]
 Drafts = Annotated[
     Speculation,
     typer.Option(
@@ -86,6 +94,7 @@ def serve(
     port: Port = DEFAULT_PORT,
     lan: Lan = False,
     compute_dtype: Dtype = "auto",
+    thinking: Thinking = True,
     speculation: Drafts = "auto",
     data_dir: DataDir = None,
     models_dir: ModelsDir = None,
@@ -97,6 +106,7 @@ def serve(
         port=port,
         lan=lan,
         compute_dtype=compute_dtype,
+        thinking=thinking,
         speculation=speculation,
         data_dir=data_dir or default_data_dir(),
         models_dir=models_dir or default_models_dir(),
@@ -128,6 +138,7 @@ def ask(
         int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
     ] = None,
     compute_dtype: Dtype = "auto",
+    thinking: Thinking = True,
     speculation: Drafts = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
@@ -136,6 +147,7 @@ def ask(
         model=model,
         system_prompt=system_prompt,
         compute_dtype=compute_dtype,
+        thinking=thinking,
         speculation=speculation,
         models_dir=models_dir or default_models_dir(),
     )

@@ -45,11 +45,8 @@ class Rename(msgspec.Struct, forbid_unknown_fields=True):
 async def new_chat(request: Request) -> Response:
     """The page of a chat that has not begun."""
     services: Services = request.state.services
-    system = services.engine.config.system_prompt
-    by_template = "" if system else services.template_system()
-    transcript = TranscriptView([], None, system or by_template, bool(by_template))
-    context = await services.turns.context_of(None)
-    return await _page(request, None, transcript, context)
+    transcript = TranscriptView([], None, services.system_view(services.engine.config.system_prompt))
+    return await _page(request, None, transcript, await services.turns.context_of(None))
 
 
 async def conversation(request: Request) -> Response:

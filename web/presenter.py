@@ -22,9 +22,11 @@ from web.views import (
     InvitationView,
     MessageView,
     QuietLine,
+    ReasoningView,
+    SystemView,
     TranscriptView,
 )
-from web.wording import day_label, waiting_line
+from web.wording import THINKING, day_label, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -98,7 +100,7 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
     if record.role == "user":
         return MessageView(record.id, "user", record.status, Markup(render_plain(record.text)))
     if running is not None and running.reply_id == record.id:
-        waiting = waiting_line(running.progress)
+        thought = ReasoningView(running.reasoning, running.thought or THINKING, running.thought is None)
         return MessageView(
             record.id,
             "assistant",
@@ -106,7 +108,8 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
             Markup(running.body),
             Markup(running.tail),
             running.seq,
-            waiting=waiting,
+            waiting=waiting_line(running.progress),
+            reasoning=thought if running.reasoning else None,
         )
     return MessageView(
         record.id,
@@ -116,6 +119,7 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
         finish_reason=record.finish_reason,
         error=record.error,
         line=_quiet_line(record),
+        reasoning=_reasoning(record),
     )
 
 
@@ -123,15 +127,11 @@ def transcript_view(
     conversation: ConversationRecord,
     messages: Sequence[MessageRecord],
     running: RunningView | None,
-    template_system: str,
+    system: SystemView | None,
 ) -> TranscriptView:
-    """A branch of a conversation. `template_system` is what the chat template adds when nobody wrote any."""
-    return TranscriptView(
-        [message_view(message, running) for message in messages],
-        conversation.cut_id,
-        conversation.system_prompt or template_system,
-        not conversation.system_prompt and bool(template_system),
-    )
+    """A branch of a conversation."""
+    views = [message_view(message, running) for message in messages]
+    return TranscriptView(views, conversation.cut_id, system)
 
 
 def conversation_groups(
@@ -158,6 +158,7 @@ def _quiet_line(record: MessageRecord) -> QuietLine | None:
         return None
     return QuietLine(
         completion_tokens=usage["completion_tokens"],
+        reasoning_tokens=usage.get("reasoning_tokens", 0),
         prompt_tokens=usage["prompt_tokens"],
         cached_tokens=usage["cached_tokens"],
         ttft_s=timings["ttft_s"],
@@ -166,6 +167,13 @@ def _quiet_line(record: MessageRecord) -> QuietLine | None:
         reuse_lost=_reuse_lost(record.context),
         model=record.model or "",
     )
+
+
+def _reasoning(record: MessageRecord) -> ReasoningView | None:
+    if not record.reasoning:
+        return None
+    seconds = record.timings.get("reasoning_s") if record.timings else None
+    return ReasoningView(record.reasoning, thought_words(seconds))
 
 
 def _reuse_lost(context: Mapping[str, Any] | None) -> str | None:

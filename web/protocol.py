@@ -147,6 +147,9 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
 
     In this order: `blocks` (finished HTML blocks) go in before the tail; `tail`, when present, replaces the
     whole tail; `code`, when present, is text to append to the open code block that the tail ends with.
+
+    `reasoning` is text, not HTML, to append to what the model thinks before it answers. Once that is over,
+    `thought` is what it is folded under, such as "Thought for 3.2 s".
     """
 
     message_id: str
@@ -154,6 +157,8 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
     blocks: tuple[str, ...] = ()
     tail: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    thought: str | UnsetType = UNSET
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="type"):

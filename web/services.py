@@ -18,7 +18,7 @@ from web.presenter import Presenter, conversation_groups, message_view, transcri
 from web.protocol import ContextView, StatusFrame
 from web.sharing import Sharing
 from web.turns import Turns
-from web.views import ConversationGroup, TranscriptView
+from web.views import ConversationGroup, SystemView, TranscriptView
 from web.wording import runs_in_words
 
 
@@ -80,14 +80,21 @@ class Services:
         running = self.generations.in_conversation(conversation.id)  # first: it may end while rows are read
         messages = await run_in_threadpool(self.conversations.path, conversation.id)
         now = running.view() if running else None
-        view = await run_in_threadpool(transcript_view, conversation, messages, now, self.template_system())
+        system = self.system_view(conversation.system_prompt)
+        view = await run_in_threadpool(transcript_view, conversation, messages, now, system)
         context = await self.turns.context_of(conversation)
         return Shown(view, context, running, now.seq if now else 0)
 
-    def template_system(self) -> str:
-        """System text that the model's chat template adds when there is none of ours."""
+    def system_view(self, system_prompt: str) -> SystemView | None:
+        """The system text that the model reads: ours, or what its chat template adds where there is none."""
         tokenizing = self.engine.tokenizing
-        return tokenizing.tokenizer.template.default_system if tokenizing else ""
+        if tokenizing is None:
+            return SystemView(system_prompt) if system_prompt else None
+        template = tokenizing.tokenizer.template
+        if system_prompt:
+            return SystemView(system_prompt, folded=not template.takes_system)
+        added = template.default_system(self.engine.config.thinking)
+        return SystemView(added, by_template=True) if added else None
 
     async def finished_frame(self, reply_id: str) -> protocol.Finished:
         """The last frame of a reply that has just been stored."""

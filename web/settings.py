@@ -35,6 +35,7 @@ class Settings:
     port: int = DEFAULT_PORT
     lan: bool = False
     compute_dtype: ComputeDtype = "auto"
+    thinking: bool = True
     speculation: Speculation = "auto"
     data_dir: Path = field(default_factory=default_data_dir)
     models_dir: Path = field(default_factory=default_models_dir)
@@ -57,5 +58,6 @@ class Settings:
             models_dir=self.models_dir,
             system_prompt=self.system_prompt,
             compute_dtype=self.compute_dtype,
+            thinking=self.thinking,
             speculation=self.speculation,
         )

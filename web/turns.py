@@ -80,7 +80,9 @@ class Turns:
         )
         context = self._record(tokenizing, branch, fitted)
         reusable = reusable_tokens(branch.messages, context["reuse_lost"])
-        request = GenerationRequest("", fitted.prompt_ids, params, reusable_tokens=reusable)
+        request = GenerationRequest(
+            "", fitted.prompt_ids, params, reusable_tokens=reusable, reasoning=fitted.reasoning
+        )
         # What is stored is answered, even where the socket that asked for it has gone meanwhile.
         return await asyncio.shield(self._begin(turn, request, context))
 
@@ -148,6 +150,7 @@ class Turns:
             window=tokenizing.model.context_window,
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
+            thinking=self._engine.config.thinking,
         )
 
     def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
@@ -158,6 +161,7 @@ class Turns:
             text,
             window=tokenizing.model.context_window,
             cut_key=branch.cut_id,
+            thinking=self._engine.config.thinking,
         )
         return ContextView(
             window=measured.window,
@@ -181,6 +185,8 @@ class Turns:
             "question": fitted.question,
             "reserve": fitted.reserve,
             "left_out": list(fitted.left_out),
+            "system_folded": fitted.system_folded,
+            "thinking": self._engine.config.thinking,
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
             "system_hash": system_hash(branch.system_prompt),
@@ -196,6 +202,8 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
             message.text,
             message.token_ids if message.model == model else None,
             key=message.id,
+            reasoning=message.reasoning,
+            thinking=message.context.get("thinking") if message.context else None,
         )
         for message in messages
         if message.role == "user" or message.text

@@ -22,6 +22,7 @@ class QuietLine:
     """
 
     completion_tokens: int
+    reasoning_tokens: int
     prompt_tokens: int
     cached_tokens: int
     ttft_s: float | None
@@ -29,6 +30,18 @@ class QuietLine:
     stop_s: float | None
     reuse_lost: str | None
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningView:
+    """What a model thought before a reply: plain text, and the words it is folded under.
+
+    `running` while it is still being thought.
+    """
+
+    text: str
+    words: str
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +64,29 @@ class MessageView:
     error: str | None = None
     waiting: str | None = None
     line: QuietLine | None = None
+    reasoning: ReasoningView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemView:
+    """The system text that the model reads before a conversation.
+
+    `by_template` when nobody wrote it but the model's own chat template. `folded` when the model has no
+    system role: the text then heads the first message.
+    """
+
+    text: str
+    by_template: bool = False
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptView:
-    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the beginning).
-
-    `system` is the system text that the model reads before them; `system_by_template` when nobody wrote it
-    but the model's own chat template.
-    """
+    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first)."""
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
-    system: str = ""
-    system_by_template: bool = False
+    system: SystemView | None = None
 
 
 @dataclass(frozen=True, slots=True)

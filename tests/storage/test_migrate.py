@@ -100,6 +100,27 @@ def test_migrating_keeps_every_row(engine: Engine, path: Path, scripts: Path) ->
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "next"
 
 
+def test_a_database_of_the_first_version_opens_with_its_messages(tmp_path: Path) -> None:
+    first, path = tmp_path / "first", tmp_path / "data" / FILE_NAME
+    later = [f"{revision}_*" for revision in REVISIONS[1:]]
+    shutil.copytree(FOLDER, first, ignore=shutil.ignore_patterns("__pycache__", *later))
+    path.parent.mkdir()
+    migrate(path, load_library(), None, first)
+    with closing(load_library().connect(str(path))) as old:
+        now = "2026-01-02 03:04:05"
+        old.execute("INSERT INTO conversations VALUES ('c', 'Old', '', 'r', NULL, ?, ?)", (now, now))
+        for values in (("u", None, "user", "hi"), ("r", "u", "assistant", "yes")):
+            old.execute(
+                "INSERT INTO messages (id, conversation_id, parent_id, role, text, status, created_at)"
+                f" VALUES (?, 'c', ?, ?, ?, 'done', '{now}')",
+                values,
+            )
+        old.commit()
+    with closing(Database.open(path.parent)) as database:
+        messages = Conversations(database).path("c")
+    assert [(m.text, m.reasoning) for m in messages] == [("hi", None), ("yes", None)]
+
+
 def test_migrating_keeps_a_copy_that_opens(path: Path, scripts: Path, tmp_path: Path) -> None:
     migrate(path, load_library(), NEWEST, scripts)
     with pytest.raises(SchemaTooNew):

@@ -20,7 +20,7 @@ from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel
 from storage.database import Database
 from storage.devices import Devices
-from tests.inference.doubles import ScriptedBackend, prepare_double, scripted_loader
+from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
 from web.access import loopback_hosts
 from web.app import build_app
 from web.lan import LanHosts
@@ -62,6 +62,9 @@ class Served:
         pace: threading.Semaphore | None = None,
         prepare: Callable[..., PreparedModel] | None = None,
         system_prompt: str = "Be brief.",
+        template: str = CHATML,
+        thinking: bool = True,
+        opening: str = OPENING,
         port: int = 0,
         engine: Mapping[str, Any] | None = None,
         lan: bool = False,
@@ -74,6 +77,7 @@ class Served:
             data_dir=folder / "data",
             models_dir=folder / "models",
             system_prompt=system_prompt,
+            thinking=thinking,
             changes=engine or {},
         )
         self.database = Database.open(settings.data_dir)
@@ -90,8 +94,9 @@ class Served:
             hosts=self.sharing.hosts if lan else loopback_hosts(self.port),
             sharing=self.sharing if lan else None,
             on_hang=self.hangs.put,
-            prepare_model=prepare or (lambda *_: prepare_double(folder / "model", window=window)),
-            backend=scripted_loader(reply, self.backends, pace),
+            prepare_model=prepare
+            or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
+            backend=scripted_loader(reply, self.backends, pace, opening),
         )
         self._server = uvicorn.Server(uvicorn_config(app))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
