@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Container
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.lan import host_values, is_private
+from web.languages import Languages
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -34,9 +36,10 @@ FORWARDING_FAMILY = "x-forwarded"
 class AccessGuard:
     """ASGI middleware: Host, then Origin, then the security headers on whatever is answered."""
 
-    def __init__(self, app: ASGIApp, hosts: Container[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Container[str], languages: Languages) -> None:
         self._app = app
         self._hosts = hosts
+        self._languages = languages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -49,7 +52,8 @@ class AccessGuard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": refusal})  # answered as 403
         else:
-            response = PlainTextResponse(refusal, status_code=403)
+            language = self._languages.of(HTTPConnection(scope))
+            response = PlainTextResponse(language.sentence(refusal), status_code=403)
             await response(scope, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> str | None:

@@ -38,8 +38,9 @@ from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
+from web.languages import Languages, load_languages
 from web.presenter import STATIC, Presenter, static_build
-from web.protocol import Finished
+from web.protocol import InEachLanguage
 from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
@@ -104,6 +105,8 @@ def build_app(
     when the worker hangs and every reply is stored, and should end the process.
     """
 
+    languages = load_languages()
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[State]:
         loop = asyncio.get_running_loop()
@@ -125,7 +128,7 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, Conversations(database), sharing)
+        services = _build_services(engine, Conversations(database), languages, sharing)
         await _note_leftovers(services)
         await run_in_threadpool(_forget_deleted, services)
         engine.start(START_DELAY_S)
@@ -147,7 +150,7 @@ def build_app(
             WebSocketRoute("/ws", chat),
             Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
         ],
-        middleware=[Middleware(AccessGuard, hosts=hosts), *_guard(sharing)],
+        middleware=[Middleware(AccessGuard, hosts=hosts, languages=languages), *_guard(languages, sharing)],
         exception_handlers={
             404: pages.not_found,
             NotFound: pages.not_found,
@@ -158,10 +161,13 @@ def build_app(
     )
 
 
-def _guard(sharing: Sharing | None) -> list[Middleware]:
+def _guard(languages: Languages, sharing: Sharing | None) -> list[Middleware]:
     if sharing is None:
         return []
-    return [Middleware(SessionGuard, sessions=sharing.sessions, stranger=devices.pairing_page)]
+    guard = Middleware(
+        SessionGuard, sessions=sharing.sessions, languages=languages, stranger=devices.pairing_page
+    )
+    return [guard]
 
 
 def _prepare_configured(
@@ -170,16 +176,19 @@ def _prepare_configured(
     return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
 
 
-def _build_services(engine: Engine, conversations: Conversations, sharing: Sharing | None) -> Services:
-    async def conclude(reply_id: str) -> Finished:
-        return await services.finished_frame(reply_id)
+def _build_services(
+    engine: Engine, conversations: Conversations, languages: Languages, sharing: Sharing | None
+) -> Services:
+    async def conclude(reply_id: str) -> InEachLanguage:
+        return await services.finished_frames(reply_id)
 
     async def announce() -> None:
         await services.announce_conversations()
 
     generations = Generations(engine, conversations, conclude, announce)
     turns = Turns(engine, conversations, generations)
-    services = Services(engine, conversations, generations, turns, Hub(), Presenter(), sharing)
+    presenters = {language.code: Presenter(language, languages) for language in languages}
+    services = Services(engine, conversations, generations, turns, Hub(), languages, presenters, sharing)
     return services
 
 

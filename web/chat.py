@@ -10,7 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from web.errors import KNOWN_ERRORS, error_frame
 from web.hub import Overflow, Watcher
-from web.presenter import message_view
+from web.presenter import Presenter, message_view
 from web.protocol import (
     Accepted,
     Count,
@@ -38,8 +38,8 @@ async def chat(socket: WebSocket) -> None:
     """Serve one socket until either side closes it."""
     services: Services = socket.state.services
     await socket.accept()
-    watcher = Watcher(device_of(socket))
-    watcher.post(services.status_frame())
+    watcher = Watcher(services.languages.of(socket), device_of(socket))
+    watcher.post(services.status_frame(watcher.language))
     services.hub.join(watcher)
     writing = asyncio.create_task(_write(socket, watcher))
     reading = asyncio.create_task(_read(socket, watcher, services))
@@ -102,26 +102,26 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
 async def _send(command: Send, watcher: Watcher, services: Services) -> None:
     begun = await services.turns.send(command)
     turn = begun.turn
-    frame = await run_in_threadpool(_accepted, command.id, begun, services)
+    frames = await services.in_each_language(lambda p: _accepted(command.id, begun, p))
     watcher.conversation_id = turn.conversation.id
     watching = [watcher] if turn.repeated else list(services.hub.watching(turn.conversation.id))
     for each in watching:
-        each.post(frame)
+        each.post(frames)
         if begun.generation is not None:
             each.follow(begun.generation, 0)
     if not turn.repeated:
         await services.announce_conversations()
 
 
-def _accepted(ref: str, begun: Begun, services: Services) -> Accepted:
+def _accepted(ref: str, begun: Begun, presenter: Presenter) -> Accepted:
     turn = begun.turn
     return Accepted(
         ref=ref,
         conversation_id=turn.conversation.id,
         user_id=turn.user.id,
         reply_id=turn.reply.id,
-        user_html=services.presenter.message(message_view(turn.user)),
-        reply_html=services.presenter.message(message_view(turn.reply)),
+        user_html=presenter.message(message_view(turn.user)),
+        reply_html=presenter.message(message_view(turn.reply)),
         cut_id=turn.conversation.cut_id,
     )
 
@@ -140,7 +140,8 @@ async def _watch(command: Watch, watcher: Watcher, services: Services) -> None:
         return
     watcher.unfollow()
     shown = await services.transcript(conversation)
-    html = await run_in_threadpool(services.presenter.transcript, shown.view)
+    presenter = services.presenters[watcher.language.code]
+    html = await run_in_threadpool(presenter.transcript, shown.view)
     watcher.post(Snapshot(command.id, conversation.id, html, shown.context))
     if shown.running is not None:
         watcher.follow(shown.running, shown.seq)

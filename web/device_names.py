@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from web.language import Language, msgid
+
 # In this order: most browsers claim to be several.
 BROWSERS = (
     ("SamsungBrowser", "Samsung Internet"),
@@ -31,4 +33,10 @@ def device_name(user_agent: str) -> str:
     system = next((name for mark, name in SYSTEMS if mark in user_agent), None)
     if browser and system:
         return f"{browser} on {system}"
-    return browser or system or "A device"
+    return browser or system or msgid("A device")
+
+
+def device_words(language: Language, name: str) -> str:
+    """A device's name in a person's language."""
+    browser, found, system = name.partition(" on ")
+    return language.t("{browser} on {system}", browser=browser, system=system) if found else language.t(name)

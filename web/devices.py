@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from storage.records import DeviceKind
 from web.lan import qr_svg
-from web.pages import small_body
+from web.pages import refusal_of, small_body
 from web.pairing import CODE_LIFE_S, Outcome
 from web.protocol import DeviceConnected
 from web.services import Services
@@ -44,8 +44,8 @@ async def pairing_page(request: Request) -> Response:
     """What a device sees that was not let in."""
     services: Services = request.state.services
     if request.method in ("GET", "HEAD"):
-        return HTMLResponse(await run_in_threadpool(services.presenter.pairing), 401)
-    return JSONResponse({"error": "This device is not connected."}, 401)
+        return HTMLResponse(await run_in_threadpool(services.presenter(request).pairing), 401)
+    return refusal_of(request, 401, "This device is not connected.")
 
 
 async def connected(request: Request) -> Response:
@@ -62,11 +62,11 @@ async def pair(request: Request) -> Response:
     wait_s = math.ceil(sharing.attempts.wait_s(address))
     if wait_s:
         words = f"Too many wrong codes. Wait {wait_s} seconds, then try again."
-        return JSONResponse({"error": words}, 429, {"Retry-After": str(wait_s)})
+        return refusal_of(request, 429, words, {"Retry-After": str(wait_s)})
     kind, refusal = _judge(sharing, asked)
     if refusal:
         sharing.attempts.failed(address)
-        return JSONResponse({"error": refusal}, 403)
+        return refusal_of(request, 403, refusal)
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)
     user_agent = request.headers.get("user-agent", "")
@@ -93,7 +93,7 @@ async def invite(request: Request) -> Response:
         devices=devices,
         own_id=device.id,
     )
-    return HTMLResponse(await run_in_threadpool(services.presenter.invitation, view))
+    return HTMLResponse(await run_in_threadpool(services.presenter(request).invitation, view))
 
 
 def _judge(sharing: Sharing, asked: Pair) -> tuple[DeviceKind, str | None]:

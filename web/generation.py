@@ -17,15 +17,14 @@ from starlette.concurrency import run_in_threadpool
 from inference.types import Delta, Event, Prefill, Queued
 from web import protocol
 from web.streaming_markdown import Mark, StreamingMarkdown
-from web.wording import thought_words
 
 
 @dataclass(frozen=True, slots=True)
 class RunningView:
     """A running reply at one moment: event `seq`, its finished blocks and tail as HTML.
 
-    `progress` is what happens while there is no text yet; None once there is. `reasoning` is plain text, and
-    `thought` the words it is folded under once it is over.
+    `progress` is what happens while there is no text yet; None once there is. `reasoning` is plain text,
+    `thought` whether it is over, and `reasoning_s` how long it took, where that was measured.
     """
 
     reply_id: str
@@ -34,7 +33,8 @@ class RunningView:
     tail: str
     progress: Queued | Prefill | None
     reasoning: str
-    thought: str | None
+    thought: bool
+    reasoning_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Generation:
         self.token_ids: list[int] = []
         self.seq = 0
         self.news = asyncio.Event()
-        self.ended: protocol.Finished | protocol.Error | None = None
+        self.ended: protocol.InEachLanguage | protocol.Error | None = None
         self._progress: Queued | Prefill | None = None
         self._markdown = StreamingMarkdown()
         self._shown = self._markdown.since(None)
@@ -76,12 +76,12 @@ class Generation:
         """Stop calling `wake`."""
         self._watchers.discard(wake)
 
-    def frames_since(self, seq: int) -> list[protocol.ServerFrame]:
-        """What brings a watcher from event `seq` to now."""
+    def frames_since(self, seq: int, language: str) -> list[protocol.ServerFrame]:
+        """What brings a watcher who reads a language from event `seq` to now."""
         if seq >= self.seq:
             return []
         if self.ended is not None:
-            return [self.ended]
+            return [self._ending(self.ended, language)]
         if not self._has_begun:
             return [self._progress_frame()]
         # While a pool thread renders, the markdown may already be ahead of `seq`; the wake-up is on its way.
@@ -92,7 +92,9 @@ class Generation:
         body, tail = "".join(self._shown.blocks), self._shown.tail or ""
         progress = None if self._has_begun else self._progress
         reasoning = self.reasoning[: self._shown_reasoning]
-        return RunningView(self.reply_id, self.seq, body, tail, progress, reasoning, self._thought)
+        return RunningView(
+            self.reply_id, self.seq, body, tail, progress, reasoning, self._thought, self.reasoning_s
+        )
 
     def take(self, event: Event) -> None:
         """Note what the engine reported. Text shows with the next `render`."""
@@ -119,10 +121,8 @@ class Generation:
         self._shown_reasoning, self._answering = reasoning, bool(text)
         self._advance()
 
-    def end(self, frame: protocol.Finished | protocol.Error) -> None:
+    def end(self, frame: protocol.InEachLanguage | protocol.Error) -> None:
         """The last change: watchers are told that the reply is stored, or why it is not."""
-        if isinstance(frame, protocol.Finished):
-            frame = msgspec.structs.replace(frame, seq=self.seq + 1)
         self.ended = frame
         self._advance()
 
@@ -131,18 +131,23 @@ class Generation:
         return bool(self.text or self.reasoning)
 
     @property
-    def _thought(self) -> str | None:
-        """What the reasoning is folded under; None while it is not over."""
-        return thought_words(self.reasoning_s) if self._shown_reasoning and self._answering else None
+    def _thought(self) -> bool:
+        """Whether there was reasoning and it is over."""
+        return bool(self._shown_reasoning) and self._answering
 
     def _mark(self) -> _Mark:
-        return _Mark(self._markdown.mark(), self._shown_reasoning, self._thought is not None)
+        return _Mark(self._markdown.mark(), self._shown_reasoning, self._thought)
 
     def _advance(self) -> None:
         self.seq += 1
         self._marks.append(self._mark())
         for wake in tuple(self._watchers):
             wake()
+
+    def _ending(self, ended: protocol.InEachLanguage | protocol.Error, language: str) -> protocol.ServerFrame:
+        if isinstance(ended, protocol.Error):
+            return ended
+        return msgspec.structs.replace(ended[language], seq=self.seq)
 
     def _delta(self, mark: _Mark) -> protocol.Delta:
         change = self._markdown.since(mark.answer)
@@ -154,7 +159,7 @@ class Generation:
             msgspec.UNSET if change.tail is None else change.tail,
             msgspec.UNSET if change.code is None else change.code,
             reasoning or msgspec.UNSET,
-            msgspec.UNSET if mark.thought or self._thought is None else self._thought,
+            self.reasoning_s if self._thought and not mark.thought else msgspec.UNSET,
         )
 
     def _progress_frame(self) -> protocol.Queued | protocol.Prefill:

@@ -34,8 +34,8 @@ RENDER_SHARE = 5  # rendering one reply may take a fifth of the time at most
 CHECKPOINT_S = 1.0
 CHECKPOINT_TOKENS = 64
 
-Conclude: TypeAlias = Callable[[str], Awaitable[protocol.Finished]]
-"""Makes the `finished` frame of a stored reply, by its id."""
+Conclude: TypeAlias = Callable[[str], Awaitable[protocol.InEachLanguage]]
+"""Makes the `finished` frames of a stored reply, by its id."""
 
 Announce: TypeAlias = Callable[[], Awaitable[None]]
 """Tells the pages that a conversation has no running reply any more."""
@@ -115,7 +115,7 @@ class Generations:
             finished = await self._follow(generation, stream)
             end = self._as_end(generation, finished, context)
             await run_in_threadpool(self._conversations.finish, reply_id, end)
-            frame: protocol.Finished | protocol.Error = await self._conclude(reply_id)
+            frame: protocol.InEachLanguage | protocol.Error = await self._conclude(reply_id)
         except StorageError as error:
             logger.error("reply %s could not be stored: %s", reply_id, error)
             frame = protocol.Error("storage", str(error), reply_id)

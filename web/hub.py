@@ -1,14 +1,18 @@
-"""The open sockets: who watches which conversation. Event loop."""
+"""The open sockets: who watches which conversation, in which language. Event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
 
 from storage.records import DeviceRecord
+from web.device_names import device_words
 from web.generation import Generation
-from web.protocol import Conversations, ServerFrame, StatusFrame
+from web.language import Language
+from web.protocol import Conversations, DeviceConnected, Error, InEachLanguage, ServerFrame, StatusFrame
 
 MAX_OUTBOX = 256
 LATEST_ONLY = (StatusFrame, Conversations)
@@ -21,10 +25,11 @@ class Overflow(Exception):
 class Watcher:
     """One socket's side of the server: frames to send, and the reply it follows.
 
-    `device` is whose socket it is; None on a server that is not shared.
+    `language` is what its page is in. `device` is whose socket it is; None on a server that is not shared.
     """
 
-    def __init__(self, device: DeviceRecord | None = None) -> None:
+    def __init__(self, language: Language, device: DeviceRecord | None = None) -> None:
+        self.language = language
         self.device = device
         self.conversation_id: str | None = None
         self.overflowed = False
@@ -33,14 +38,16 @@ class Watcher:
         self._generation: Generation | None = None
         self._seq = 0
 
-    def post(self, frame: ServerFrame) -> None:
-        """Send a frame soon. Of statuses and lists only the newest waits."""
+    def post(self, frame: ServerFrame | InEachLanguage) -> None:
+        """Send a frame soon, in the person's language. Of statuses and lists only the newest waits."""
+        if isinstance(frame, Mapping):
+            frame = frame[self.language.code]
         if isinstance(frame, LATEST_ONLY):
             self._outbox = deque(f for f in self._outbox if type(f) is not type(frame))
         if len(self._outbox) >= MAX_OUTBOX:
             self.overflowed = True
         else:
-            self._outbox.append(frame)
+            self._outbox.append(in_words_of(self.language, frame))
         self._news.set()
 
     def follow(self, generation: Generation, after_seq: int) -> None:
@@ -72,12 +79,23 @@ class Watcher:
         generation = self._generation
         if generation is None:
             return []
-        frames = generation.frames_since(self._seq)
+        frames = generation.frames_since(self._seq, self.language.code)
         if frames:
             self._seq = generation.seq
         if generation.ended is not None:
             self.unfollow()
-        return frames
+        return [in_words_of(self.language, frame) for frame in frames]
+
+
+def in_words_of(language: Language, frame: ServerFrame) -> ServerFrame:
+    """A frame whose English words come from elsewhere, in a person's language."""
+    match frame:
+        case Error():
+            return msgspec.structs.replace(frame, message=language.sentence(frame.message))
+        case DeviceConnected():
+            return msgspec.structs.replace(frame, name=device_words(language, frame.name))
+        case _:
+            return frame
 
 
 class Hub:
@@ -103,7 +121,7 @@ class Hub:
         """Those on the owner's devices."""
         return [w for w in self._watchers if w.device is not None and w.device.kind == "owner"]
 
-    def broadcast(self, frame: ServerFrame, to: Iterable[Watcher] | None = None) -> None:
+    def broadcast(self, frame: ServerFrame | InEachLanguage, to: Iterable[Watcher] | None = None) -> None:
         """Post a frame to everyone, or to some."""
         for watcher in tuple(self._watchers) if to is None else to:
             watcher.post(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Annotated
 
@@ -17,15 +18,16 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
+from web.language import msgid
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
 from web.views import ChatPage, SharingView, TranscriptView
 
 EXAMPLES = (
-    "Explain in two sentences why the sky is blue.",
-    "Suggest three names for a small bakery.",
-    "Write a short, friendly note to a new neighbour.",
+    msgid("Explain in two sentences why the sky is blue."),
+    msgid("Suggest three names for a small bakery."),
+    msgid("Write a short, friendly note to a new neighbour."),
 )
 SICK = {
     WorkerState.RESTARTING: "The worker died and is being restarted.",
@@ -100,25 +102,33 @@ async def health(request: Request) -> Response:
 async def not_found(request: Request, error: Exception) -> Response:
     """No such page or conversation: a page for people, a line for scripts."""
     message = str(error) if isinstance(error, NotFound) else "There is no such page."
-    return _problem(request, 404, "Not found", message)
+    return _problem(request, 404, msgid("Not found"), message)
 
 
 async def refused(request: Request, error: Exception) -> Response:
     """A request that cannot be carried out as it is."""
     assert isinstance(error, HTTPException)
-    return _problem(request, error.status_code, "Not possible", error.detail)
+    return _problem(request, error.status_code, msgid("Not possible"), error.detail)
 
 
 async def storage_failed(request: Request, error: Exception) -> Response:
     """The database cannot be read or written."""
-    return _problem(request, 503, "The conversations cannot be reached", str(error))
+    return _problem(request, 503, msgid("The conversations cannot be reached"), str(error))
 
 
 def _problem(request: Request, status: int, title: str, message: str) -> Response:
     if request.method in ("GET", "HEAD"):
         services: Services = request.state.services
-        return HTMLResponse(services.presenter.error(title, message), status)
-    return JSONResponse({"error": message}, status)
+        return HTMLResponse(services.presenter(request).error(title, message), status)
+    return refusal_of(request, status, message)
+
+
+def refusal_of(
+    request: Request, status: int, english: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """A line for scripts, whose sentence they may show."""
+    services: Services = request.state.services
+    return JSONResponse({"error": services.languages.of(request).sentence(english)}, status, headers)
 
 
 async def _page(
@@ -128,18 +138,19 @@ async def _page(
     context: ContextView | None,
 ) -> Response:
     services: Services = request.state.services
+    presenter = services.presenter(request)
     page = ChatPage(
         conversation_id=record.id if record else None,
         title=record.title if record else None,
         transcript=transcript,
         groups=await services.groups(),
-        status=services.status_frame(),
+        status=services.status_frame(presenter.language),
         context=context,
         examples=EXAMPLES,
         version=VERSION,
         sharing=_sharing(services, device_of(request)),
     )
-    html = await run_in_threadpool(services.presenter.page, page)
+    html = await run_in_threadpool(presenter.page, page)
     return HTMLResponse(html, background=BackgroundTask(services.engine.begin))
 
 

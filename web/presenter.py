@@ -1,10 +1,12 @@
-"""From stored records and running replies to HTML. Rendering blocks: call it from a pool thread."""
+"""From stored records and running replies to HTML in one language. Rendering blocks: call it from a pool
+thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from storage.records import ConversationRecord, MessageRecord
+from web.device_names import device_words
 from web.generation import RunningView
+from web.language import Language
 from web.markdown import render, render_plain
 from web.views import (
     ChatPage,
@@ -26,7 +30,7 @@ from web.views import (
     SystemView,
     TranscriptView,
 )
-from web.wording import THINKING, day_label, thought_words, waiting_line
+from web.wording import day_label, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -34,23 +38,36 @@ STATIC = ROOT / "static"
 
 
 class Presenter:
-    """Makes pages and the pieces of pages that frames carry."""
+    """Makes pages and the pieces of pages that frames carry, for people who read one language."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: Language, languages: Iterable[Language]) -> None:
+        """`languages` are all that the page offers."""
+        self.language = language
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=select_autoescape(),
             undefined=StrictUndefined,
             auto_reload=False,
         )
-        self._environment.globals["asset"] = asset_url
+        self._environment.globals |= {
+            "asset": asset_url,
+            "language": language,
+            "languages": tuple(languages),
+            "t": language.t,
+            "plural": language.plural,
+            "number": language.number,
+            "sentence": language.sentence,
+            "device_words": partial(device_words, language),
+            "thought_words": partial(thought_words, language),
+            "waiting_line": partial(waiting_line, language),
+        }
 
     def page(self, page: ChatPage) -> str:
         """The whole chat page."""
         return self._render("chat.html", page=page)
 
     def error(self, title: str, message: str) -> str:
-        """A page that says what is wrong."""
+        """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
         return self._render("error.html", title=title, message=message)
 
     def pairing(self) -> str:
@@ -100,7 +117,7 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
     if record.role == "user":
         return MessageView(record.id, "user", record.status, Markup(render_plain(record.text)))
     if running is not None and running.reply_id == record.id:
-        thought = ReasoningView(running.reasoning, running.thought or THINKING, running.thought is None)
+        thought = ReasoningView(running.reasoning, running.reasoning_s, not running.thought)
         return MessageView(
             record.id,
             "assistant",
@@ -108,7 +125,7 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
             Markup(running.body),
             Markup(running.tail),
             running.seq,
-            waiting=waiting_line(running.progress),
+            progress=running.progress,
             reasoning=thought if running.reasoning else None,
         )
     return MessageView(
@@ -173,7 +190,7 @@ def _reasoning(record: MessageRecord) -> ReasoningView | None:
     if not record.reasoning:
         return None
     seconds = record.timings.get("reasoning_s") if record.timings else None
-    return ReasoningView(record.reasoning, thought_words(seconds))
+    return ReasoningView(record.reasoning, seconds)
 
 
 def _reuse_lost(context: Mapping[str, Any] | None) -> str | None:

@@ -9,6 +9,7 @@ HTML in a frame was made and sanitized by the server; the client inserts it and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -149,7 +150,7 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
     whole tail; `code`, when present, is text to append to the open code block that the tail ends with.
 
     `reasoning` is text, not HTML, to append to what the model thinks before it answers. Once that is over,
-    `thought` is what it is folded under, such as "Thought for 3.2 s".
+    `thought_s` tells how long it took; null where nobody measured it.
     """
 
     message_id: str
@@ -158,7 +159,7 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
     tail: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
     reasoning: str | UnsetType = UNSET
-    thought: str | UnsetType = UNSET
+    thought_s: float | None | UnsetType = UNSET
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="type"):
@@ -193,6 +194,7 @@ class StatusFrame(Struct, frozen=True, tag="status", tag_field="type"):
     """What the model is doing: `phase` as in `inference.types.ModelPhase`, with bytes while downloading.
 
     `can_send` tells whether a message would be accepted (the tokenizer is there); `message` says why not.
+    `size` is how large the model is, `detail` what runs and how much fits.
     """
 
     phase: str
@@ -200,6 +202,7 @@ class StatusFrame(Struct, frozen=True, tag="status", tag_field="type"):
     done: int
     total: int
     model: str
+    size: str
     detail: str
     can_send: bool
 
@@ -242,6 +245,9 @@ ServerFrame: TypeAlias = (
     | DeviceConnected
     | Error
 )
+
+InEachLanguage: TypeAlias = Mapping[str, ServerFrame]
+"""A frame that holds words, by the code of the language that they are in."""
 
 
 class BadFrame(Exception):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
 from inference.types import ModelPhase
@@ -14,12 +16,14 @@ from web import protocol
 from web.generation import Generation
 from web.generations import Generations
 from web.hub import Hub
+from web.language import Language
+from web.languages import Languages
 from web.presenter import Presenter, conversation_groups, message_view, transcript_view
-from web.protocol import ContextView, StatusFrame
+from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.sharing import Sharing
 from web.turns import Turns
 from web.views import ConversationGroup, SystemView, TranscriptView
-from web.wording import runs_in_words
+from web.wording import runs_in_words, size_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +38,50 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Made by the app's lifespan, read by handlers."""
+    """Made by the app's lifespan, read by handlers. `presenters` has one for each language, by its code."""
 
     engine: Engine
     conversations: Conversations
     generations: Generations
     turns: Turns
     hub: Hub
-    presenter: Presenter
+    languages: Languages
+    presenters: Mapping[str, Presenter]
     sharing: Sharing | None = None
 
-    def status_frame(self) -> StatusFrame:
+    def presenter(self, connection: HTTPConnection) -> Presenter:
+        """The one that speaks the language of whoever connects."""
+        return self.presenters[self.languages.of(connection).code]
+
+    async def in_each_language(self, make: Callable[[Presenter], ServerFrame]) -> InEachLanguage:
+        """A frame that holds rendered words. `make` is called in a pool thread, once for each language."""
+        return await run_in_threadpool(lambda: {code: make(p) for code, p in self.presenters.items()})
+
+    def status_frame(self, language: Language) -> StatusFrame:
         """What the model is doing, for people."""
         status, description, plan = self.engine.status, self.engine.description, self.engine.plan
         tokenizing = self.engine.tokenizing
         name = tokenizing.model.name if tokenizing else self.engine.config.model
         return StatusFrame(
             phase=status.phase.value,
-            message=status.message,
+            message=language.sentence(status.message),
             done=status.done,
             total=status.total,
-            model=f"{name} · 4-bit" if description else name,
-            detail=runs_in_words(description, plan) if description and plan else "",
+            model=language.t("{name} · 4-bit", name=name) if description else name,
+            size=size_in_words(language, description) if description else "",
+            detail=runs_in_words(language, description, plan) if description and plan else "",
             can_send=tokenizing is not None and status.phase is not ModelPhase.FAILED,
         )
 
     def announce_status(self) -> None:
         """Tell every page that the model's state changed."""
-        self.hub.broadcast(self.status_frame())
+        self.hub.broadcast({language.code: self.status_frame(language) for language in self.languages})
 
     async def announce_conversations(self) -> None:
         """Tell every page that the conversation list changed."""
         groups = await self.groups()
-        html = await run_in_threadpool(self.presenter.conversations, groups, None)
-        self.hub.broadcast(protocol.Conversations(html))
+        frames = await self.in_each_language(lambda p: protocol.Conversations(p.conversations(groups, None)))
+        self.hub.broadcast(frames)
 
     async def groups(self) -> list[ConversationGroup]:
         """The conversation list."""
@@ -96,10 +110,12 @@ class Services:
         added = template.default_system(self.engine.config.thinking)
         return SystemView(added, by_template=True) if added else None
 
-    async def finished_frame(self, reply_id: str) -> protocol.Finished:
+    async def finished_frames(self, reply_id: str) -> InEachLanguage:
         """The last frame of a reply that has just been stored."""
         record = await run_in_threadpool(self.conversations.message, reply_id)
-        html = await run_in_threadpool(lambda: self.presenter.message(message_view(record)))
         conversation = await run_in_threadpool(self.conversations.get, record.conversation_id)
         context = await self.turns.context_of(conversation)
-        return protocol.Finished(reply_id, 0, record.finish_reason or record.status, html, context)
+        reason = record.finish_reason or record.status
+        return await self.in_each_language(
+            lambda p: protocol.Finished(reply_id, 0, reason, p.message(message_view(record)), context)
+        )

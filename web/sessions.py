@@ -21,6 +21,7 @@ from storage.devices import SESSION_AGE, Devices
 from storage.errors import StorageError
 from storage.records import DeviceKind, DeviceRecord
 from web.device_names import device_name
+from web.languages import Languages
 
 NOTICE_EVERY = timedelta(minutes=5)
 PAIR_PATH = "/pair"
@@ -68,10 +69,15 @@ class SessionGuard:
     """ASGI middleware: whoever has no session gets the pairing page, and nothing else."""
 
     def __init__(
-        self, app: ASGIApp, sessions: Sessions, stranger: Callable[[Request], Awaitable[Response]]
+        self,
+        app: ASGIApp,
+        sessions: Sessions,
+        languages: Languages,
+        stranger: Callable[[Request], Awaitable[Response]],
     ) -> None:
         self._app = app
         self._sessions = sessions
+        self._languages = languages
         self._stranger = stranger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +87,8 @@ class SessionGuard:
         try:
             device = await self._sessions.device_of(HTTPConnection(scope))
         except StorageError as error:
-            await _refuse(scope, receive, send, PlainTextResponse(str(error), 503))
+            sentence = self._languages.of(HTTPConnection(scope)).sentence(str(error))
+            await _refuse(scope, receive, send, PlainTextResponse(sentence, 503))
             return
         scope.setdefault("state", {})["device"] = device
         if device is not None or (scope["type"] == "http" and scope["path"] == PAIR_PATH):

@@ -115,7 +115,7 @@ class Turns:
         if self._engine.status.phase is ModelPhase.FAILED:
             raise Refused("model_failed", self._engine.status.message)
         if self._engine.tokenizing is None:
-            raise Refused("model_loading", "The model is not here yet: " + self._engine.status.message)
+            raise Refused("model_loading", f"The model is not here yet: {self._engine.status.message}")
         return self._engine.tokenizing
 
     async def _branch(self, conversation_id: str | None, parent_id: str | None) -> Branch:

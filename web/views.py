@@ -1,5 +1,5 @@
-"""What the templates are given: plain values, already worded and sanitized. Made in `web`, shown in
-`templates/`.
+"""What the templates are given: plain values and sanitized HTML. Made in `web`; `templates/` put them into
+words.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from inference.types import Prefill, Queued
 from storage.records import DeviceRecord
 from web.protocol import ContextView, StatusFrame
 
@@ -17,8 +18,8 @@ from web.protocol import ContextView, StatusFrame
 class QuietLine:
     """The line under a finished reply: what it cost, and what was reused.
 
-    `reuse_lost` says why cached tokens could not be used, where that happened. `stop_s` is how long stopping
-    took.
+    `reuse_lost` says why cached tokens could not be used, where that happened, in English. `stop_s` is how
+    long stopping took.
     """
 
     completion_tokens: int
@@ -34,13 +35,13 @@ class QuietLine:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningView:
-    """What a model thought before a reply: plain text, and the words it is folded under.
+    """What a model thought before a reply, as plain text, and for how long, where that was measured.
 
     `running` while it is still being thought.
     """
 
     text: str
-    words: str
+    seconds: float | None
     running: bool = False
 
 
@@ -49,9 +50,8 @@ class MessageView:
     """One message. `body` is sanitized HTML: paragraphs for a user, rendered markdown for a reply.
 
     status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
-    running. finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one
-    line that stands in place of a reply that has no text yet. `tail` is the unfinished end of a running
-    reply.
+    running. finish_reason: `stop | length | abort | error` or None. `error` is an English sentence.
+    `progress` is what happens while a reply has no text yet. `tail` is the unfinished end of a running reply.
     """
 
     id: str
@@ -62,7 +62,7 @@ class MessageView:
     seq: int = 0
     finish_reason: str | None = None
     error: str | None = None
-    waiting: str | None = None
+    progress: Queued | Prefill | None = None
     line: QuietLine | None = None
     reasoning: ReasoningView | None = None
 
@@ -100,7 +100,7 @@ class ConversationItem:
 
 @dataclass(frozen=True, slots=True)
 class ConversationGroup:
-    """Rows under one heading, such as “Today”."""
+    """Rows under one heading, such as “Today”, which is still to be translated."""
 
     label: str
     items: Sequence[ConversationItem]

@@ -4,64 +4,101 @@ from __future__ import annotations
 
 from inference.memory import MemoryPlan
 from inference.types import ModelDescription, Prefill, Queued
+from web.language import Language, msgid
 
-LOADING = "the model is still loading"
+LONG_S = 90
 
 
 def day_label(age_days: int) -> str:
-    """The heading for conversations of that age."""
+    """The heading for conversations of that age, to be translated."""
     if age_days <= 0:
-        return "Today"
+        return msgid("Today")
     if age_days == 1:
-        return "Yesterday"
-    return "Previous 7 days" if age_days <= 7 else "Earlier"
+        return msgid("Yesterday")
+    return msgid("Previous 7 days") if age_days <= 7 else msgid("Earlier")
 
 
-def waiting_line(progress: Queued | Prefill | None) -> str | None:
+def waiting_line(language: Language, progress: Queued | Prefill | None) -> str:
     """What happens while a reply has no text yet."""
-    if isinstance(progress, Queued):
-        place = "next in line" if progress.position == 1 else f"{ordinal(progress.position)} in line"
-        if progress.loading:
-            return LOADING if progress.position == 1 else f"{LOADING}, {place}"
-        return place if progress.eta_s is None else f"{place}, about {progress.eta_s:.0f} s"
     if isinstance(progress, Prefill):
-        warm = f", {progress.cached:,} warm" if progress.cached else ""
-        return f"reading {progress.done:,} of {progress.total:,} tokens{warm}"
-    return None
+        return language.plural(
+            "reading {done} of {n} token, {cached} warm",
+            "reading {done} of {n} tokens, {cached} warm",
+            progress.total,
+            done=language.number(progress.done),
+            cached=language.number(progress.cached),
+        )
+    return _queue_line(language, progress) if progress else language.t("waiting for its turn")
 
 
-THINKING = "Thinking…"
+def _queue_line(language: Language, queued: Queued) -> str:
+    is_next = queued.position <= 1
+    if queued.loading and is_next:
+        return language.t("the model is still loading")
+    place = (
+        language.t("next in line")
+        if is_next
+        else language.t("{ordinal} in line", ordinal=language.ordinal(queued.position))
+    )
+    if queued.loading:
+        return language.t("the model is still loading, {place}", place=place)
+    if queued.eta_s is None:
+        return place
+    return language.t("{place}, {duration}", place=place, duration=_about(language, queued.eta_s))
 
 
-def thought_words(seconds: float | None) -> str:
+def _about(language: Language, seconds: float) -> str:
+    if seconds < LONG_S:
+        return language.t("about {n} s", n=max(1, round(seconds)))
+    return language.t("about {n} min", n=round(seconds / 60))
+
+
+def thought_words(language: Language, seconds: float | None) -> str:
     """What the reasoning of a reply is folded under; None where nobody measured it."""
     if seconds is None:
-        return "Thought"
+        return language.t("Thought")
     if seconds < 60:
-        return f"Thought for {seconds:.1f} s"
-    return f"Thought for {seconds // 60:.0f} min {seconds % 60:.0f} s"
+        return language.t("Thought for {seconds} s", seconds=language.number(seconds, 1))
+    minutes, rest = divmod(round(seconds), 60)
+    return language.t("Thought for {minutes} min {seconds} s", minutes=minutes, seconds=rest)
 
 
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th …"""
-    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{suffix}"
+def size_in_words(language: Language, description: ModelDescription) -> str:
+    """How large the model is."""
+    return language.t("{number} parameters", number=language.short_number(description.parameters))
 
 
-def runs_in_words(description: ModelDescription, plan: MemoryPlan) -> str:
+def runs_in_words(language: Language, description: ModelDescription, plan: MemoryPlan) -> str:
     """What runs and how much fits, in a few sentences."""
-    memory = f"{description.weight_bytes / 2**20:,.0f} MiB of weights"
-    kv = f"{description.kv_bytes_per_token / 1024:,.0f} KiB of keys and values per token"
-    device = description.device if description.device != "cpu" else f"CPU, {description.threads} threads"
-    return (
-        f"{description.parameters / 1e6:,.0f} million parameters. {description.quantization}. "
-        f"{description.backend} on {device}, computing in {description.compute_dtype}. "
-        f"{memory}, {kv}, a window of {plan.window:,} tokens. {at_once_in_words(plan)}."
+    on_cpu = description.device == "cpu"
+    return " ".join(
+        (
+            size_in_words(language, description) + ".",
+            language.sentence(description.quantization) + ".",
+            language.t(
+                "{backend} on {device}, computing in {dtype}.",
+                backend=description.backend,
+                device=language.plural("CPU, {n} thread", "CPU, {n} threads", description.threads)
+                if on_cpu
+                else description.device,
+                dtype=description.compute_dtype,
+            ),
+            language.t(
+                "{mib} MiB of weights, {kib} KiB of keys and values per token, a window of {window} tokens.",
+                mib=language.number(description.weight_bytes / 2**20),
+                kib=language.number(description.kv_bytes_per_token / 1024),
+                window=language.number(plan.window),
+            ),
+            at_once_in_words(language, plan),
+        )
     )
 
 
-def at_once_in_words(plan: MemoryPlan) -> str:
+def at_once_in_words(language: Language, plan: MemoryPlan) -> str:
     """How many replies the free memory holds side by side."""
-    count = plan.max_sequences
-    replies = "One reply at a time" if count == 1 else f"Up to {count} replies at once"
-    return f"{replies}, with room for {plan.kv_tokens:,} tokens together"
+    return language.plural(
+        "One reply at a time, with room for {tokens} tokens together.",
+        "Up to {n} replies at once, with room for {tokens} tokens together.",
+        plan.max_sequences,
+        tokens=language.number(plan.kv_tokens),
+    )

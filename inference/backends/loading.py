@@ -153,7 +153,8 @@ def _quantization_in_words(model: PreTrainedModel, prepared: PreparedModel) -> s
     if not quantized:
         raise ModelUnusable(f"{prepared.name} has no linear layer that can be quantized to 4 bits.")
     total = _count_parameters(model)
-    kept = ", ".join(["embeddings and head", *prepared.keep_full_precision])
+    others = ", ".join(prepared.keep_full_precision)
+    kept = f"embeddings and head, {others}" if others else "embeddings and head"
     share = f"{quantized / 1e6:,.0f} of {total / 1e6:,.0f} million weights"
     return f"NF4 in blocks of {BLOCK_SIZE}: {share}; not {kept}"
 

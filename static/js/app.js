@@ -6,6 +6,7 @@ import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
+import { startLanguages, t } from "./language.js";
 import { newId } from "./protocol.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
@@ -43,8 +44,8 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
   lost(failures) {
-    connection.textContent = failures < 4 ? "Reconnecting…" :
-      "Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.";
+    connection.textContent = failures < 4 ? t("Reconnecting…") :
+      t("Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.");
     connection.hidden = false;
   },
 });
@@ -64,6 +65,7 @@ enter();
 
 listenForCopying(byId("transcript"));
 startChrome();
+startLanguages();
 
 for (const example of document.querySelectorAll('[data-action="example"]')) {
   example.addEventListener("click", () => {

@@ -2,9 +2,9 @@ import { Batch } from "./batch.js";
 import { messageText } from "./copy.js";
 import { Counter } from "./counter.js";
 import { loadDraft, saveDraft } from "./drafts.js";
+import { count, t } from "./language.js";
 import { Outbox } from "./outbox.js";
 import { MAX_FRAME_BYTES, frameBytes, newId, wholeCharacters } from "./protocol.js";
-import { count } from "./words.js";
 
 // A UTF-16 unit takes at most six bytes as JSON.
 const SURELY_FITS = 10_000;
@@ -62,7 +62,7 @@ export class Chat {
     composer.text = "";
     this.#counter.forget();
     follow.toEnd();
-    composer.say(socket.send(frame) ? "" : "Not connected just now. Your message goes out as soon as the connection is back.");
+    composer.say(socket.send(frame) ? "" : t("Not connected just now. Your message goes out as soon as the connection is back."));
     this.refresh();
   }
 
@@ -161,7 +161,7 @@ export class Chat {
     if (!transcript.apply(frame)) return;
     if (frame.type !== "finished") return;
     context.show(frame.context);
-    announce(`Reply finished. ${messageText(transcript.find(frame.message_id)).slice(0, 1_500)}`);
+    announce(`${t("Reply finished.")} ${messageText(transcript.find(frame.message_id)).slice(0, 1_500)}`);
     if (composer.text) this.#counter.ask();
     this.refresh();
   }
@@ -170,8 +170,7 @@ export class Chat {
     const { transcript, composer } = this.#parts;
     if (this.#counter.answered(frame.ref)) return;
     const sent = this.#outbox.take(frame.ref);
-    const numbers = frame.needed && frame.limit && !/\d/.test(frame.message);
-    composer.say(numbers ? `${frame.message} (${count(frame.needed)} of ${count(frame.limit)} tokens)` : frame.message);
+    composer.say(frame.message);
     if (!sent) return void (this.#stopping = null);
     transcript.removePending(sent.id);
     if (sent.conversation_id === this.conversationId) {
@@ -209,7 +208,11 @@ export class Chat {
     if (text.length <= SURELY_FITS) return;
     const excess = frameBytes(this.#aboutText("send", newId(), text)) - MAX_FRAME_BYTES;
     if (excess <= 0) return;
-    this.#tooLong = `Too long to send at once: ${count(MAX_FRAME_BYTES + excess)} bytes, and ${count(MAX_FRAME_BYTES)} fit. Shorten it by ${count(excess)} bytes, or send it in parts.`;
+    this.#tooLong = t("Too long to send at once: {bytes} bytes, and {limit} fit. Shorten it by {excess} bytes, or send it in parts.", {
+      bytes: count(MAX_FRAME_BYTES + excess),
+      limit: count(MAX_FRAME_BYTES),
+      excess: count(excess),
+    });
   }
 
   #outboxIsHere() {

@@ -1,3 +1,5 @@
+import { longDate } from "./language.js";
+
 /** The quiet parts around the chat: the sheet on phones, the small menus, the theme, the date of a printed letter. */
 
 export function startChrome() {
@@ -5,7 +7,7 @@ export function startChrome() {
   startMenus();
   startThemes();
   addEventListener("beforeprint", () => {
-    document.getElementById("letter-date").textContent = new Date().toLocaleDateString(undefined, { dateStyle: "long" });
+    document.getElementById("letter-date").textContent = longDate(new Date());
   });
 }
 

@@ -1,4 +1,5 @@
 import { onEnter } from "./ime.js";
+import { t } from "./language.js";
 
 /** The box people write in, its two buttons, and the sentences beside it. */
 export class Composer {
@@ -67,7 +68,7 @@ export class Composer {
     this.#send.hidden = running;
     this.#stop.hidden = !running;
     this.#stop.disabled = stopping;
-    this.#stop.querySelector(".button-word").textContent = stopping ? "Stopping" : "Stop";
+    this.#stop.querySelector(".button-word").textContent = stopping ? t("Stopping") : t("Stop");
     if (this.#hint.textContent !== hint) this.#hint.textContent = hint;
     if (stopHadFocus && !running) this.focus();
     this.#refresh();

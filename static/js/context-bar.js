@@ -1,4 +1,4 @@
-import { count, plural } from "./words.js";
+import { count, plural, t } from "./language.js";
 
 const PARTS = ["system", "pinned", "history", "draft"];
 // Of the bar: an edge beside a thinner part would cover it.
@@ -62,8 +62,9 @@ export class ContextBar {
   #say(context) {
     const prompt = promptTokens(context);
     const share = prompt ? Math.floor((100 * Math.min(context.warm, prompt)) / prompt) : 0;
-    const words = `${count(prompt)} of ${count(context.window)}`;
-    this.#root.querySelector(".context-words").textContent = prompt ? `${words} · warm ${share} %` : words;
+    const words = t("{used} of {window}", { used: count(prompt), window: count(context.window) });
+    const warm = t("warm {share} %", { share });
+    this.#root.querySelector(".context-words").textContent = prompt ? `${words} · ${warm}` : words;
     for (const place of this.#root.querySelectorAll("[data-part]")) {
       place.textContent = count(context[place.dataset.part]);
     }
@@ -80,9 +81,14 @@ function promptTokens(context) {
 
 /** @param {import("./protocol.js").ContextView} context */
 function noteWords({ excess, left_out: leftOut }) {
-  if (excess > 0) return `Shorten by ${plural(excess, "token")}: this does not fit into what the model can read.`;
-  if (leftOut === 1) return "The oldest message will not be read.";
-  return leftOut ? `The ${count(leftOut)} oldest messages will not be read.` : "";
+  if (excess > 0) {
+    return plural(
+      "Shorten by {n} token: this does not fit into what the model can read.",
+      "Shorten by {n} tokens: this does not fit into what the model can read.",
+      excess,
+    );
+  }
+  return leftOut ? plural("The oldest message will not be read.", "The {n} oldest messages will not be read.", leftOut) : "";
 }
 
 function fromAttributes(data) {

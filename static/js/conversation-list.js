@@ -1,5 +1,6 @@
 import { saveDraft } from "./drafts.js";
 import { onEnter } from "./ime.js";
+import { t } from "./language.js";
 
 const SURE_MS = 5_000;
 
@@ -102,8 +103,8 @@ export class ConversationList {
     const icon = [...button.childNodes];
     const label = button.getAttribute("aria-label");
     button.classList.add("sure");
-    button.replaceChildren("Delete?");
-    button.setAttribute("aria-label", `${label}? Press again to delete`);
+    button.replaceChildren(t("Delete?"));
+    button.setAttribute("aria-label", t("{label}? Press again to delete", { label }));
     const calm = (event) => {
       if (event?.type === "keydown" && event.key !== "Escape") return;
       event?.stopPropagation();
@@ -136,7 +137,8 @@ export class ConversationList {
     const failed = document.createElement("p");
     failed.className = "row-failed";
     failed.setAttribute("role", "alert");
-    failed.textContent = `Could not ${action} this. Is Ondol running?`;
+    failed.textContent = action === "rename" ?
+      t("Could not rename this. Is Ondol running?") : t("Could not delete this. Is Ondol running?");
     row.append(failed);
     return false;
   }

@@ -1,3 +1,5 @@
+import { t } from "./language.js";
+
 /** Copy buttons of messages and code. The Clipboard API is missing over plain HTTP, so there is a second way. */
 
 /** Adds the button to finished code blocks that have none. @param {ParentNode} root */
@@ -13,7 +15,7 @@ export function listenForCopying(root) {
     const button = event.target.closest('[data-action="copy-message"], [data-action="copy-code"]');
     if (!button) return;
     const text = button.dataset.action === "copy-code" ? codeText(button) : messageText(button.closest(".message"));
-    say(button, (await copy(text)) ? "Copied" : "Could not copy");
+    say(button, (await copy(text)) ? t("Copied") : t("Could not copy"));
   });
 }
 

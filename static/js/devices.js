@@ -1,3 +1,5 @@
+import { t } from "./language.js";
+
 /** The owner's sheet for connecting a device: the addresses, a code with its remaining time, and who is connected. */
 class Devices {
   #dialog;
@@ -16,7 +18,7 @@ class Devices {
       clearInterval(this.#timer);
       this.#inside.replaceChildren();
     });
-    document.addEventListener("ondol-device-connected", ({ detail }) => this.#over(`Connected: ${detail}.`));
+    document.addEventListener("ondol-device-connected", ({ detail }) => this.#over(t("Connected: {name}.", { name: detail })));
   }
 
   open() {
@@ -34,7 +36,7 @@ class Devices {
       // Said below: the server could not be reached.
     }
     if (!this.#dialog.open) return;
-    if (html === null) return this.#inside.replaceChildren("A code could not be made. Is Ondol running?");
+    if (html === null) return this.#inside.replaceChildren(t("A code could not be made. Is Ondol running?"));
     this.#inside.innerHTML = html;
     this.#countDown();
   }
@@ -46,9 +48,9 @@ class Devices {
     const end = performance.now() + 1_000 * Number(invitation.dataset.lifeS);
     const show = () => {
       const left = Math.ceil((end - performance.now()) / 1_000);
-      if (left <= 0) return this.#over("This code has expired.");
+      if (left <= 0) return this.#over(t("This code has expired."));
       const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
-      words.textContent = `For one device; good for ${time}.`;
+      words.textContent = t("For one device; good for {time}.", { time });
     };
     // Read aloud once, not every second.
     words.setAttribute("aria-live", "off");

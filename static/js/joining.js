@@ -1,3 +1,5 @@
+import { t } from "./language.js";
+
 const SECRET = /^#(pair|owner)=(.*)$/;
 
 /**
@@ -26,7 +28,7 @@ export async function join(secret) {
     });
     return response.ok ? "" : (await response.json()).error;
   } catch {
-    return "Ondol does not answer. Is it running, and is this device on the same network?";
+    return t("Ondol does not answer. Is it running, and is this device on the same network?");
   }
 }
 

@@ -1,4 +1,5 @@
 import { isConnected, join, takeSecret } from "./joining.js";
+import { startLanguages, t } from "./language.js";
 
 /** The page of a device that was not let in: takes the code from the link that was scanned, or from the field. */
 
@@ -20,7 +21,7 @@ async function enter(secret) {
 async function connect(secret) {
   if (button.disabled) return;
   button.disabled = true;
-  words.textContent = "Connecting…";
+  words.textContent = t("Connecting…");
   const refusal = await join(secret);
   if (!refusal) return location.replace("/");
   words.textContent = refusal;
@@ -33,9 +34,12 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   const code = field.value.normalize("NFKC").replace(/[\s-]/g, "");
   if (/^\d+$/.test(code) && code.length === DIGITS) return connect({ code });
-  words.textContent = /^\d*$/.test(code) ? `A code has eight digits; this has ${code.length}.` : "A code has digits only, eight of them.";
+  words.textContent = /^\d*$/.test(code) ?
+    t("A code has eight digits; this has {n}.", { n: code.length }) :
+    t("A code has digits only, eight of them.");
 });
 
 // A link that is opened in this tab while the page is here only changes what follows #.
 addEventListener("hashchange", () => enter(takeSecret()));
 enter(takeSecret());
+startLanguages();

@@ -1,4 +1,4 @@
-import { prefillWords, queuedWords } from "./words.js";
+import { prefillWords, queuedWords, thoughtWords } from "./words.js";
 
 /**
  * Puts one event of a running reply into its element.
@@ -16,9 +16,9 @@ export function applyToReply(element, frame) {
 }
 
 /** @param {HTMLElement} element @param {import("./protocol.js").DeltaFrame} delta */
-function applyDelta(element, { blocks, tail, code, reasoning, thought }) {
+function applyDelta(element, { blocks, tail, code, reasoning, thought_s: seconds }) {
   if (reasoning) showReasoning(element.querySelector(".reasoning"), reasoning);
-  if (thought) endReasoning(element.querySelector(".reasoning"), thought);
+  if (seconds !== undefined) endReasoning(element.querySelector(".reasoning"), thoughtWords(seconds));
   const rest = element.querySelector(".tail");
   if (blocks?.length) element.querySelector(".body").insertAdjacentHTML("beforeend", blocks.join(""));
   if (tail !== undefined) rest.innerHTML = tail;

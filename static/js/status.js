@@ -1,10 +1,11 @@
+import { t } from "./language.js";
 import { progressWords } from "./words.js";
 
 /** Why Send is off; the line under the header says what is happening. @param {import("./protocol.js").StatusFrame} status */
 function blockedWords({ phase, message }) {
-  if (phase === "failed") return "Nothing can be sent until the model is here.";
-  if (phase === "ready") return message || "The model takes no messages now.";
-  return "You can write already. Sending begins when the model is here.";
+  if (phase === "failed") return t("Nothing can be sent until the model is here.");
+  if (phase === "ready") return message || t("The model takes no messages now.");
+  return t("You can write already. Sending begins when the model is here.");
 }
 
 /** The model's name at the top right, and the line under the header while it is not ready. */
@@ -18,8 +19,8 @@ export class ModelStatus {
       this.#button.disabled = true;
       retry();
     });
-    const { phase, message, done, total, model, detail, canSend } = progress.dataset;
-    this.show({ phase, message, done: Number(done), total: Number(total), model, detail, can_send: canSend === "true" });
+    const { phase, message, done, total, model, size, detail, canSend } = progress.dataset;
+    this.show({ phase, message, done: Number(done), total: Number(total), model, size, detail, can_send: canSend === "true" });
   }
 
   get #button() {
@@ -38,8 +39,8 @@ export class ModelStatus {
     this.#button.hidden = status.phase !== "failed";
     this.#button.disabled = false;
     for (const place of document.querySelectorAll(".model-name")) place.textContent = status.model;
-    for (const place of document.querySelectorAll(".model-size")) place.textContent = status.detail.split(". ")[0];
+    for (const place of document.querySelectorAll(".model-size")) place.textContent = status.size;
     for (const place of document.querySelectorAll(".model-detail")) place.textContent = status.detail;
-    document.querySelector("#model > summary").setAttribute("aria-label", `The model: ${status.model}`);
+    document.querySelector("#model > summary").setAttribute("aria-label", t("The model: {name}", { name: status.model }));
   }
 }

@@ -1,40 +1,39 @@
-/** Numbers and short sentences, worded once. */
+import { count, decimal, ordinal, plural, t } from "./language.js";
 
-const number = new Intl.NumberFormat("en");
-
-/** @param {number} value */
-export const count = (value) => number.format(value);
-
-/** "1 token", "312 tokens". @param {number} value @param {string} noun */
-export const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
-
-/** "2nd". @param {number} n */
-function ordinal(n) {
-  const ending = { one: "st", two: "nd", few: "rd", other: "th" };
-  return `${n}${ending[new Intl.PluralRules("en", { type: "ordinal" }).select(n)]}`;
-}
+/** Short sentences, worded once. */
 
 /** @param {number} s */
 function about(s) {
-  if (s < 90) return `about ${Math.max(1, Math.round(s))} s`;
-  return `about ${Math.round(s / 60)} min`;
+  if (s < 90) return t("about {n} s", { n: Math.max(1, Math.round(s)) });
+  return t("about {n} min", { n: Math.round(s / 60) });
 }
 
 /** @param {import("./protocol.js").QueuedFrame} frame */
 export function queuedWords({ position, eta_s: eta, loading }) {
-  const place = position <= 1 ? "next in line" : `${ordinal(position)} in line`;
-  if (loading) return position <= 1 ? "the model is still loading" : `the model is still loading, ${place}`;
-  return eta === null ? place : `${place}, ${about(eta)}`;
+  if (loading && position <= 1) return t("the model is still loading");
+  const place = position <= 1 ? t("next in line") : t("{ordinal} in line", { ordinal: ordinal(position) });
+  if (loading) return t("the model is still loading, {place}", { place });
+  return eta === null ? place : t("{place}, {duration}", { place, duration: about(eta) });
 }
 
 /** @param {import("./protocol.js").PrefillFrame} frame */
 export function prefillWords({ done, total, cached }) {
-  return `reading ${count(done)} of ${plural(total, "token")}, ${count(cached)} warm`;
+  const values = { done: count(done), cached: count(cached) };
+  return plural("reading {done} of {n} token, {cached} warm", "reading {done} of {n} tokens, {cached} warm", total, values);
+}
+
+/** What the reasoning of a reply is folded under. @param {?number} s */
+export function thoughtWords(s) {
+  if (s === null) return t("Thought");
+  if (s < 60) return t("Thought for {seconds} s", { seconds: decimal(s) });
+  const whole = Math.round(s);
+  return t("Thought for {minutes} min {seconds} s", { minutes: Math.floor(whole / 60), seconds: whole % 60 });
 }
 
 /** @param {import("./protocol.js").StatusFrame} status */
 export function progressWords({ message, done, total }) {
-  if (!total) return message || "Starting";
+  if (!total) return message || t("Starting");
   const megabytes = (bytes) => count(Math.round(bytes / 1e6));
-  return `${message.replace(/[.…\s]+$/, "") || "Fetching the model"}: ${megabytes(done)} of ${megabytes(total)} MB`;
+  const doing = message.replace(/[.…\s]+$/, "") || t("Fetching the model");
+  return t("{doing}: {done} of {total} MB", { doing, done: megabytes(done), total: megabytes(total) });
 }

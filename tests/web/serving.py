@@ -131,18 +131,18 @@ class Served:
         """A new cookie of the owner's, as a header."""
         return cookie_of(self.join(owner=self.owner_url.partition("#owner=")[2]))
 
-    def client(self, cookie: str = "") -> Client:
+    def client(self, cookie: str = "", headers: Mapping[str, str] | None = None) -> Client:
         connection = connect(
             f"ws://127.0.0.1:{self.port}/ws",
             origin=self.url,
             max_size=2**24,
-            additional_headers={"Cookie": cookie} if cookie else {},
+            additional_headers={**({"Cookie": cookie} if cookie else {}), **(headers or {})},
         )
         return Client(self._sockets.enter_context(connection))
 
-    def ready_client(self, cookie: str = "") -> Client:
+    def ready_client(self, cookie: str = "", headers: Mapping[str, str] | None = None) -> Client:
         """A client of a server whose model is ready."""
-        client = self.client(cookie)
+        client = self.client(cookie, headers)
         client.wait_for("status", phase="ready")
         return client
 

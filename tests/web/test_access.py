@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 from tests.web.conftest import echo
 from tests.web.serving import Served
 from web.access import AccessGuard
+from web.languages import load_languages
 
 ROUTES = ("/", "/c/nobody", "/health", "/static/nothing", "/nowhere")
 
@@ -137,7 +138,7 @@ def test_connections_from_or_to_public_addresses_are_refused(client: str, server
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"house:1")]}
     scope |= {"client": (client, 5), "server": (server, 1)}
-    asyncio.run(AccessGuard(app, {"house:1"})(scope, receive, send))
+    asyncio.run(AccessGuard(app, {"house:1"}, load_languages())(scope, receive, send))
     assert statuses[0] == status
 
 
