@@ -32,11 +32,12 @@ class Loading:
     def __init__(self, prepare: Callable[[], PreparedModel]) -> None:
         self.fetched = threading.Event()
         self.failures: list[str] = []
+        self.message = "Fetching the double"
         self._prepare = prepare
 
     def __call__(self, config: EngineConfig, progress: Progress, cancelled: threading.Event) -> PreparedModel:
         if self.failures:
             raise ModelUnavailable(self.failures.pop())
-        progress(ModelStatus(ModelPhase.DOWNLOADING, "Fetching the double", 31_000_000, 93_000_000))
+        progress(ModelStatus(ModelPhase.DOWNLOADING, self.message, 31_000_000, 93_000_000))
         self.fetched.wait(GATE_S)
         return self._prepare()
