@@ -75,7 +75,11 @@ class TemplateTooSlow(TemplateFailed):
 
 
 class InvalidParams(InferenceError):
-    """A sampling parameter is outside its allowed range."""
+    """A sampling parameter, `name`, is outside its allowed range."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        self.name = name
+        super().__init__(f"{name} is {value!r}; it must be {allowed}.")
 
 
 class OutOfMemory(InferenceError):

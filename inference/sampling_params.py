@@ -107,4 +107,4 @@ class SamplingParams:
 
 def _require(ok: bool, name: str, value: object, allowed: str) -> None:
     if not ok:
-        raise InvalidParams(f"{name} is {value!r}; it must be {allowed}.")
+        raise InvalidParams(name, value, allowed)

@@ -31,6 +31,8 @@ PERSON_LENGTH = 32
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
 
+NO = text("0")
+
 
 class UtcDateTime(TypeDecorator[datetime]):
     """A moment in UTC, kept without its zone and given back with it."""
@@ -137,7 +139,7 @@ class Message(Table):
     text: Mapped[str]
     token_ids: Mapped[tuple[int, ...] | None]
     reasoning: Mapped[str | None]
-    pinned: Mapped[bool] = mapped_column(default=False, server_default=text("0"))
+    pinned: Mapped[bool] = mapped_column(default=False, server_default=NO)
 
     def record(self) -> MessageRecord:
         """A frozen copy."""
