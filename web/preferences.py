@@ -123,7 +123,7 @@ async def _settings_view(services: Services, opening: Opening, *, begun: bool) -
     tokenizing, new_chats = services.engine.tokenizing, services.new_chats
     model, thinking = None, None
     if tokenizing is not None:
-        model = ModelDefaults(tokenizing.model.defaults, tokenizing.model.context_window)
+        model = ModelDefaults(tokenizing.model.defaults, services.engine.window)
         if tokenizing.tokenizer.template.thinking_switch is not None:
             thinking = ThinkingView(opening.thinking, services.engine.config.thinking)
     choices = opening.choices

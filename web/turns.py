@@ -169,7 +169,7 @@ class Turns:
         """
         params = with_choices(tokenizing.model.defaults, choices)
         seed = secrets.randbelow(MAX_SEED) if params.seed is None else params.seed
-        reserve = reserve_for(tokenizing.model.context_window, params.max_tokens)
+        reserve = reserve_for(self._engine.window, params.max_tokens)
         return replace(params, seed=seed, max_tokens=reserve)
 
     def _thinking(self, choices: Choices) -> bool:
@@ -181,7 +181,7 @@ class Turns:
             branch.system_prompt,
             as_history(branch.messages, tokenizing.model.name),
             text,
-            window=tokenizing.model.context_window,
+            window=self._engine.window,
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
             thinking=self._thinking(branch.choices),
@@ -193,7 +193,7 @@ class Turns:
             branch.system_prompt,
             as_history(branch.messages, tokenizing.model.name),
             text,
-            window=tokenizing.model.context_window,
+            window=self._engine.window,
             max_tokens=with_choices(tokenizing.model.defaults, branch.choices).max_tokens,
             cut_key=branch.cut_id,
             thinking=self._thinking(branch.choices),
