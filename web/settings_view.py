@@ -18,7 +18,7 @@ EXACT_IN_BROWSERS = 2**53 - 1
 FIELDS = {
     "temperature": (
         "Temperature",
-        "How adventurous the wording is: 0 always takes the likeliest word, more surprises more.",
+        "How adventurous the wording is: at 0 it always takes the likeliest word.",
     ),
     "top_p": ("Top-p", "Only the likeliest words that together make this share count; 1 lets all of them."),
     "top_k": ("Top-k", "Only so many of the likeliest words count; 0 lets all of them."),
@@ -162,8 +162,8 @@ def _spelled(value: float) -> str:
 def _in_words(allowed: Range) -> str:
     if allowed.open:
         return f"above {allowed.lowest:g}, up to {allowed.highest:g}"
-    whole = ", whole" if allowed.whole else ""
-    return f"{_grouped(allowed.lowest)} to {_grouped(allowed.highest)}{whole}"
+    whole = "whole numbers, " if allowed.whole else ""
+    return f"{whole}{_grouped(allowed.lowest)} to {_grouped(allowed.highest)}"
 
 
 def _grouped(value: float) -> str:
