@@ -12,10 +12,18 @@ from storage.records import DeviceRecord
 from web.device_names import device_words
 from web.generation import Generation
 from web.language import Language
-from web.protocol import Conversations, DeviceConnected, Error, InEachLanguage, ServerFrame, StatusFrame
+from web.protocol import (
+    Conversations,
+    DeviceConnected,
+    Error,
+    InEachLanguage,
+    PresetList,
+    ServerFrame,
+    StatusFrame,
+)
 
 MAX_OUTBOX = 256
-LATEST_ONLY = (StatusFrame, Conversations)
+LATEST_ONLY = (StatusFrame, Conversations, PresetList)
 
 
 class Overflow(Exception):

@@ -78,7 +78,7 @@ class Language:
 
     def t(self, text: str, **values: object) -> str:
         """A text of ours in this language."""
-        said = self._translations.gettext(text)
+        said = self._translations.gettext(text) if text else ""  # gettext has its own facts under ""
         return said.format(**values) if values else said
 
     def plural(self, one: str, many: str, n: int, **values: object) -> str:

@@ -19,18 +19,20 @@ from web.device_names import device_words
 from web.generation import RunningView
 from web.language import Language
 from web.markdown import render, render_plain
+from web.settings_view import SettingsView
 from web.views import (
     ChatPage,
     ConversationGroup,
     ConversationItem,
     InvitationView,
     MessageView,
+    PresetView,
     QuietLine,
     ReasoningView,
     SystemView,
     TranscriptView,
 )
-from web.wording import day_label, thought_words, waiting_line
+from web.wording import day_label, range_in_words, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -58,6 +60,7 @@ class Presenter:
             "number": language.number,
             "sentence": language.sentence,
             "device_words": partial(device_words, language),
+            "range_in_words": partial(range_in_words, language),
             "thought_words": partial(thought_words, language),
             "waiting_line": partial(waiting_line, language),
         }
@@ -81,6 +84,18 @@ class Presenter:
     def message(self, message: MessageView) -> str:
         """One message."""
         return self._render("_message.html", message=message)
+
+    def system(self, system: SystemView | None) -> str:
+        """The system text above the messages; empty where there is none."""
+        return self._render("_system.html", system=system)
+
+    def presets(self, presets: Sequence[PresetView]) -> str:
+        """The choice of presets for a new chat."""
+        return self._render("_presets.html", presets=presets)
+
+    def settings(self, settings: SettingsView) -> str:
+        """The inside of the sheet of settings."""
+        return self._render("_settings.html", settings=settings)
 
     def transcript(self, transcript: TranscriptView) -> str:
         """All messages of a branch."""
@@ -115,7 +130,8 @@ def asset_url(name: str) -> str:
 def message_view(record: MessageRecord, running: RunningView | None = None) -> MessageView:
     """A message as the page shows it; `running` where it is still being written."""
     if record.role == "user":
-        return MessageView(record.id, "user", record.status, Markup(render_plain(record.text)))
+        body = Markup(render_plain(record.text))
+        return MessageView(record.id, "user", record.status, body, pinned=record.pinned)
     if running is not None and running.reply_id == record.id:
         thought = ReasoningView(running.reasoning, running.reasoning_s, not running.thought)
         return MessageView(
@@ -137,6 +153,7 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
         error=record.error,
         line=_quiet_line(record),
         reasoning=_reasoning(record),
+        pinned=record.pinned,
     )
 
 

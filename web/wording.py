@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inference.memory import MemoryPlan
+from inference.sampling_params import Range
 from inference.types import ModelDescription, Prefill, Queued
 from web.language import Language, msgid
 
@@ -102,3 +103,17 @@ def at_once_in_words(language: Language, plan: MemoryPlan) -> str:
         plan.max_sequences,
         tokens=language.number(plan.kv_tokens),
     )
+
+
+def range_in_words(language: Language, allowed: Range) -> str:
+    """Between which values a sampling param may be."""
+    ends = {"lowest": _grouped(allowed.lowest), "highest": _grouped(allowed.highest)}
+    if allowed.open:
+        return language.t("above {lowest}, up to {highest}", **ends)
+    if allowed.whole:
+        return language.t("whole numbers, {lowest} to {highest}", **ends)
+    return language.t("{lowest} to {highest}", **ends)
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

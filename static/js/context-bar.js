@@ -80,12 +80,27 @@ function promptTokens(context) {
 }
 
 /** @param {import("./protocol.js").ContextView} context */
-function noteWords({ excess, left_out: leftOut }) {
+function noteWords({ excess, left_out: leftOut, pinned }) {
+  if (excess > 0 && pinned) {
+    return plural(
+      "Shorten by {n} token, or unpin messages: {pinned} tokens of them always stay.",
+      "Shorten by {n} tokens, or unpin messages: {pinned} tokens of them always stay.",
+      excess,
+      { pinned: count(pinned) },
+    );
+  }
   if (excess > 0) {
     return plural(
       "Shorten by {n} token: this does not fit into what the model can read.",
       "Shorten by {n} tokens: this does not fit into what the model can read.",
       excess,
+    );
+  }
+  if (leftOut && pinned) {
+    return plural(
+      "{n} older message will not be read; what is pinned stays.",
+      "{n} older messages will not be read; what is pinned stays.",
+      leftOut,
     );
   }
   return leftOut ? plural("The oldest message will not be read.", "The {n} oldest messages will not be read.", leftOut) : "";

@@ -26,7 +26,7 @@ export const count = (value) => whole.format(value);
 export const decimal = (value) => tenths.format(value);
 
 /** Marks a text that `t` is given somewhere else. @param {string} text */
-const msgid = (text) => text;
+export const msgid = (text) => text;
 const ordinals = { one: msgid("{n}st"), two: msgid("{n}nd"), few: msgid("{n}rd"), other: msgid("{n}th") };
 
 /** "2nd". @param {number} n */

@@ -21,7 +21,7 @@ from tests.web.serving import Served
 Serve = Callable[..., Served]
 
 TEXTS = """() => {
-  const elsewhere = (node) => node.closest('script, noscript, [lang="en"]');
+  const elsewhere = (node) => node.closest('script, noscript, kbd, [lang="en"]');
   const texts = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -37,7 +37,7 @@ TEXTS = """() => {
 }"""
 LATIN = re.compile(r"[A-Za-z]+")
 NAMES = {"Chrome", "Double", "JavaScript", "Linux", "Ondol", "QR", "WebSocket"}
-UNITS = {"CPU", "KiB", "MB", "MiB"}
+UNITS = {"CPU", "KiB", "MB", "MiB", "k", "min", "p", "top"}
 OF_THE_DOUBLE = {"double", "http", "none", "scripted"}
 LONG = "바닷가에서 하룻밤 묵고 오는 여행을 생각하고 있어요. " * 3
 NO_CONNECTION = "WebSocket connection to"
@@ -150,7 +150,7 @@ def test_the_list_and_what_can_go_wrong(serve: Serve, open_korean: OpenKorean) -
     chat.write("가" * 200)
     expect(chat.page.locator("#context-note")).to_contain_text("줄여 주세요")
     chat.assert_korean("too-long-to-fit")
-    chat.write("가" * 30_000)
+    chat.write("가" * 400_000)
     expect(chat.page.locator("#hint")).to_contain_text("바이트")
     chat.assert_korean("too-long-to-send")
     chat.write("")
@@ -172,6 +172,32 @@ def test_the_list_and_what_can_go_wrong(serve: Serve, open_korean: OpenKorean) -
     chat.page.goto(served.url + "/c/nobody")
     expect(chat.page.get_by_role("heading")).to_have_text("찾을 수 없어요")
     expect(chat.page.get_by_text("대화가 없어요")).to_be_visible()
+
+
+def test_settings_presets_pins_and_shortcuts(serve: Serve, open_korean: OpenKorean) -> None:
+    chat = open_korean(serve(window=2_048, system_prompt="짧게 답해.").url).wait_until_ready()
+    chat.send_message("안녕하세요")
+    chat.wait_for_reply()
+    chat.page.get_by_role("button", name="이 메시지 고정").click()
+    expect(chat.page.locator(".pin-mark").first).to_be_visible()
+    chat.page.get_by_role("button", name="이 대화의 설정").click()
+    sheet = chat.page.get_by_role("dialog", name="설정")
+    sheet.get_by_label("온도").fill("9")
+    sheet.get_by_label("온도").press("Tab")
+    expect(sheet.get_by_role("alert").filter(has_text="쓸 수 있는 값: 0부터 5까지")).to_be_visible()
+    sheet.get_by_role("textbox", name="시스템 프롬프트").fill("요리사처럼 답해.")
+    sheet.get_by_text("프리셋으로 보관").click()
+    sheet.get_by_role("button", name="보관", exact=True).click()
+    expect(sheet.get_by_role("alert").filter(has_text="이름이 필요해요")).to_be_visible()
+    chat.assert_korean("settings")
+    sheet.get_by_label("프리셋 이름").fill("요리사")
+    sheet.get_by_role("button", name="보관", exact=True).click()
+    sheet.get_by_role("button", name="모델의 값으로 되돌리기").click()
+    chat.assert_korean("settings-reset")
+    chat.page.keyboard.press("Escape")
+    chat.press("Control+/")
+    expect(chat.page.get_by_role("dialog", name="단축키")).to_be_visible()
+    chat.assert_korean("shortcuts")
 
 
 def test_a_model_that_comes_slowly_or_not_at_all(

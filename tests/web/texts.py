@@ -59,15 +59,17 @@ ALSO = {
         "{0} has no {1}, which a model folder needs.{2}",
     ],
     "inference/prefix_keeper.py": ["it was evicted to make room for other chats", "the server was restarted"],
+    "inference/errors.py": [
+        "the system prompt and room for the answer",
+        "the system prompt, {0} tokens of pinned messages and room for the answer",
+        "This message needs {0} tokens with {1}, but the context window holds {2}. {3}",
+    ],
     "inference/sampling_params.py": [
         "1 to {0} characters long",
         "a whole number from {0} to {1}",
-        "above 0 and at most 1",
+        "above {0} and at most {1}",
         "at most {0} strings",
-        "from -2 to 2",
-        "from 0 to 1",
-        "from 0 to 5",
-        "from 0.1 to 10",
+        "from {0} to {1}",
     ],
     "inference/template_limits.py": [
         "The chat template made a value of {0} characters; {1}",
@@ -81,6 +83,7 @@ ALSO = {
     ],
     "inference/worker.py": ["The computation failed: {0}: {1}"],
     "storage/lookup.py": [" in conversation {0}"],
+    "web/preferences.py": ["it is not valid"],
     "web/protocol.py": [
         "That frame was not understood: {0}",
         "it is nested too deeply.",
