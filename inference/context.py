@@ -26,7 +26,8 @@ QUESTION_KEY = "question"
 class ContextFit:
     """What the model would read, and what every part of it costs in tokens.
 
-    system + pinned + history + question is the length of `prompt_ids`. `cut_key` is the first message that
+    system + pinned + history + question + begun is the length of `prompt_ids`, which end with the `begun`
+    tokens that the answer has already. `cut_key` is the first message that
     the model reads, `QUESTION_KEY` when that is the question; None when nothing was cut. `left_out` are the
     keys of the messages that it does not read, oldest first.
     """
@@ -37,6 +38,7 @@ class ContextFit:
     pinned: int
     history: int
     question: int
+    begun: int
     reserve: int
     cut_key: str | None
     left_out: tuple[str, ...]
@@ -64,10 +66,21 @@ def fit(
     window: int,
     max_tokens: int | None = None,
     cut_key: str | None = None,
+    begun: tuple[int, ...] = (),
 ) -> ContextFit:
-    """Decide what the model reads. Raises `PromptTooLong` when the question cannot fit even alone."""
+    """Decide what the model reads. Raises `PromptTooLong` when the question cannot fit even alone.
+
+    begun: ids of the answer's beginning, where it was cut short and is to go on.
+    """
     result = measure(
-        tokenizer, system, history, question, window=window, max_tokens=max_tokens, cut_key=cut_key
+        tokenizer,
+        system,
+        history,
+        question,
+        window=window,
+        max_tokens=max_tokens,
+        cut_key=cut_key,
+        begun=begun,
     )
     if result.excess:
         raise PromptTooLong(len(result.prompt_ids) + result.reserve, window)
@@ -83,20 +96,22 @@ def measure(
     window: int,
     max_tokens: int | None = None,
     cut_key: str | None = None,
+    begun: tuple[int, ...] = (),
 ) -> ContextFit:
     """As `fit`, but a question that cannot fit is told by `excess`: for showing the numbers while somebody
     types.
     """
     turns = _split_turns(history)
     reserve = reserve_for(window, max_tokens)
+    needed = reserve + len(begun)
     start = _cut_index(turns, cut_key)
     view = _View.read(tokenizer, system, turns, start, question)
-    if view.tokens + reserve > window:
-        start = view.start_after_dropping(view.tokens + reserve - window * (FREED_SHARE - 1) // FREED_SHARE)
+    if view.tokens + needed > window:
+        start = view.start_after_dropping(view.tokens + needed - window * (FREED_SHARE - 1) // FREED_SHARE)
         view = _View.read(tokenizer, system, turns, start, question)
-        while view.tokens + reserve > window and view.start < len(turns):
+        while view.tokens + needed > window and view.start < len(turns):
             view = _View.read(tokenizer, system, turns, view.start + 1, question)
-    return view.as_fit(window, reserve)
+    return view.as_fit(window, reserve, begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +163,7 @@ class _View:
             len(self.turns),
         )
 
-    def as_fit(self, window: int, reserve: int) -> ContextFit:
+    def as_fit(self, window: int, reserve: int, begun: tuple[int, ...]) -> ContextFit:
         encoded, kept = self.encoded, set(self.kept)
         per_turn = dict(zip(self.kept, self.turn_counts(), strict=True))
         system = encoded.head + (encoded.counts[0] if self.has_system else 0)
@@ -158,12 +173,13 @@ class _View:
         )
         first = self.turns[self.start][0].key if self.start < len(self.turns) else QUESTION_KEY
         return ContextFit(
-            prompt_ids=encoded.ids,
+            prompt_ids=(*encoded.ids, *begun),
             window=window,
             system=system,
             pinned=pinned,
             history=sum(per_turn.values()) - pinned,
             question=encoded.counts[-1] + encoded.generation,
+            begun=len(begun),
             reserve=reserve,
             cut_key=first if left_out else None,
             left_out=left_out,

@@ -19,7 +19,7 @@ import contextlib
 import gc
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from inference.config import EngineConfig
@@ -130,11 +130,11 @@ class Engine:
         """How many leading tokens of a prompt the prefix cache holds now."""
         return self._cache.peek(token_ids)
 
-    def forget(self, owner: str) -> None:
-        """Remove from memory and disk what only this conversation computed. A reply that is still running
-        keeps its KV when it ends: forget it again then. Waits for the disk.
+    def forget(self, owner: str, keep: Iterable[tuple[int, ...]] = ()) -> None:
+        """Remove from memory and disk what only this conversation computed, except for the prompts `keep`. A
+        reply that is still running keeps its KV when it ends: forget it again then. Waits for the disk.
         """
-        self._keeper.forget(owner)
+        self._keeper.forget(owner, tuple(keep))
 
     def stored_owners(self) -> set[str]:
         """The conversations of which something is kept on disk. Waits for the disk."""

@@ -48,6 +48,9 @@ class GenerationRequest:
     is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
     computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
     tokens be guessed ahead where the engine does that (the text is the same).
+
+    The prompt may end with the first `begun` tokens of the reply itself, which was cut short and goes on as
+    if it had not been: only what comes after them is emitted.
     """
 
     id: str
@@ -57,6 +60,7 @@ class GenerationRequest:
     owner: str = ""
     reusable_tokens: int = 0
     drafts: bool = True
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)

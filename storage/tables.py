@@ -89,8 +89,9 @@ class Conversation(Table):
 class Message(Table):
     """A row of `messages`. A parent belongs to the same conversation.
 
-    `parent_id` does not cascade: a long branch would exceed SQLite's depth of triggers, and only
-    whole conversations are deleted.
+    `parent_id` does not cascade: a long branch would exceed SQLite's depth of triggers. With `deleted_at` a
+    message and all that follows it are deleted, and can still be brought back; the messages that follow
+    carry no mark of it.
     """
 
     __tablename__ = "messages"
@@ -101,6 +102,7 @@ class Message(Table):
         Index("messages_children", "parent_id"),
         Index("messages_client_id", "client_id", unique=True, sqlite_where=text("client_id IS NOT NULL")),
         Index("messages_unfinished", "status", sqlite_where=UNFINISHED),
+        Index("messages_deleted", "deleted_at", sqlite_where=text("deleted_at IS NOT NULL")),
     )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
@@ -120,6 +122,7 @@ class Message(Table):
     context: Mapped[dict[str, Any] | None]
     text: Mapped[str]
     token_ids: Mapped[tuple[int, ...] | None]
+    deleted_at: Mapped[datetime | None]
 
     def record(self) -> MessageRecord:
         """A frozen copy."""
@@ -142,3 +145,13 @@ class Message(Table):
             finish_reason=self.finish_reason,
             error=self.error,
         )
+
+
+class Continuation(Table):
+    """A row of `continuations`: the command `client_id` let a reply go on."""
+
+    __tablename__ = "continuations"
+    __table_args__ = (Index("continuations_of_message", "message_id"),)
+
+    client_id: Mapped[str] = mapped_column(primary_key=True)
+    message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
