@@ -75,7 +75,9 @@ class PrefixCache:
     def forget(self, owner: str, keep: Iterable[Tokens] = ()) -> None:
         """Remove every block that only this conversation used; except those that `keep` has all tokens of."""
         with self._lock:
-            kept = {node.name for ids in keep for node, length in self._walk(ids) if length == len(node.tokens)}
+            kept = {
+                node.name for ids in keep for node, length in self._walk(ids) if length == len(node.tokens)
+            }
             for node in list(self._nodes.values()):
                 if owner in node.owners and owner != NOBODY and node.name not in kept:
                     node.owners.remove(owner)

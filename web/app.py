@@ -29,19 +29,22 @@ from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelStatus
-from storage.conversations import Conversations
+from storage.branches import Branches
+from storage.conversations import Conversations, utc_now
 from storage.database import Database
 from storage.errors import NotFound, StorageError
-from web import pages
+from web import pages, posts
 from web.access import AccessGuard
 from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
 from web.presenter import STATIC, Presenter, static_build
+from web.prompts import Prompts, cut_of
 from web.protocol import Finished
 from web.services import Services
 from web.settings import Settings
+from web.trash import Trash
 from web.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -119,8 +122,9 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, Conversations(database))
+        services = _build_services(engine, Conversations(database), Branches(database, cut_of))
         await _note_leftovers(services)
+        await run_in_threadpool(services.trash.empty, utc_now())
         await run_in_threadpool(_forget_deleted, services)
         engine.start(START_DELAY_S)
         try:
@@ -134,6 +138,8 @@ def build_app(
             Route("/c/{id}", pages.conversation),
             Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+            Route("/api/messages/{id}/text", posts.source),
+            Route("/messages", posts.command, methods=["POST"]),
             Route("/health", pages.health),
             WebSocketRoute("/ws", chat),
             Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
@@ -155,7 +161,7 @@ def _prepare_configured(
     return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
 
 
-def _build_services(engine: Engine, conversations: Conversations) -> Services:
+def _build_services(engine: Engine, conversations: Conversations, branches: Branches) -> Services:
     async def conclude(reply_id: str) -> Finished:
         return await services.finished_frame(reply_id)
 
@@ -163,8 +169,12 @@ def _build_services(engine: Engine, conversations: Conversations) -> Services:
         await services.announce_conversations()
 
     generations = Generations(engine, conversations, conclude, announce)
-    turns = Turns(engine, conversations, generations)
-    services = Services(engine, conversations, generations, turns, Hub(), Presenter())
+    prompts = Prompts(engine, conversations)
+    turns = Turns(engine, conversations, generations, prompts)
+    trash = Trash(engine, conversations, branches, prompts)
+    services = Services(
+        engine, conversations, branches, trash, generations, turns, prompts, Hub(), Presenter()
+    )
     return services
 
 

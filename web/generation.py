@@ -8,6 +8,7 @@ a slow client are therefore one case, and a client that does not read costs noth
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from inference.types import Delta, Event, Prefill, Queued
+from storage.records import MessageRecord
 from web import protocol
 from web.streaming_markdown import Change, Mark, StreamingMarkdown
 
@@ -33,23 +35,46 @@ class RunningView:
     progress: Queued | Prefill | None
 
 
-class Generation:
-    """One reply while it is being written, and what its watchers have to be told."""
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What a reply that goes on has already, rendered."""
 
-    def __init__(self, conversation_id: str, reply_id: str) -> None:
+    text: str
+    token_ids: tuple[int, ...]
+    markdown: StreamingMarkdown
+
+    @classmethod
+    def of(cls, reply: MessageRecord) -> Prior:
+        """Render it. Blocks."""
+        markdown = StreamingMarkdown()
+        markdown.update(reply.text)
+        return cls(reply.text, reply.token_ids or (), markdown)
+
+
+class Generation:
+    """One reply while it is being written, and what its watchers have to be told.
+
+    `first_seq` is the event that it begins with: for a reply that goes on, beyond all those that it had
+    before, so that a page which saw them asks for a new beginning.
+    """
+
+    def __init__(self, conversation_id: str, reply_id: str, prior: Prior | None = None) -> None:
         self.conversation_id = conversation_id
         self.reply_id = reply_id
-        self.text = ""
-        self.token_ids: list[int] = []
-        self.seq = 0
+        self.text = prior.text if prior else ""
+        self.token_ids: list[int] = list(prior.token_ids) if prior else []
+        self.first_seq = self.seq = int(1000 * time.time()) if prior else 0
         self.news = asyncio.Event()
         self.ended: protocol.Finished | protocol.Error | None = None
         self._progress: Queued | Prefill | None = None
-        self._markdown = StreamingMarkdown()
+        self._prior_length = len(self.text)
+        self._markdown = prior.markdown if prior else StreamingMarkdown()
         self._marks: list[Mark] = [self._markdown.mark()]  # by seq
         self._shown = self._markdown.since(None)
         self._rendering = False
         self._watchers: set[Callable[[], None]] = set()
+        self.opening = self.view()
+        """The reply as it is at `first_seq`."""
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """Have `wake` called at every change."""
@@ -65,15 +90,17 @@ class Generation:
             return []
         if self.ended is not None:
             return [self.ended]
-        if not self.text:
+        if not self._has_news:
             return [self._progress_frame()]
         # While a pool thread renders, the markdown may already be ahead of `seq`; the wake-up is on its way.
-        return [] if self._rendering else [self._delta(self._markdown.since(self._marks[seq]))]
+        return (
+            [] if self._rendering else [self._delta(self._markdown.since(self._marks[seq - self.first_seq]))]
+        )
 
     def view(self) -> RunningView:
         """The reply as it is at `seq`."""
         body, tail = "".join(self._shown.blocks), self._shown.tail or ""
-        return RunningView(self.reply_id, self.seq, body, tail, None if self.text else self._progress)
+        return RunningView(self.reply_id, self.seq, body, tail, None if self._has_news else self._progress)
 
     def take(self, event: Event) -> None:
         """Note what the engine reported. Text shows with the next `render`."""
@@ -102,6 +129,11 @@ class Generation:
             frame = msgspec.structs.replace(frame, seq=self.seq + 1)
         self.ended = frame
         self._advance()
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether there is text that the reply did not begin with."""
+        return len(self.text) > self._prior_length
 
     def _advance(self) -> None:
         self.seq += 1

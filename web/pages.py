@@ -47,7 +47,7 @@ async def new_chat(request: Request) -> Response:
     system = services.engine.config.system_prompt
     by_template = "" if system else services.template_system()
     transcript = TranscriptView([], None, system or by_template, bool(by_template))
-    return await _page(services, None, transcript, await services.turns.context_of(None))
+    return await _page(services, None, transcript, await services.prompts.context_of(None))
 
 
 async def conversation(request: Request) -> Response:
@@ -71,11 +71,10 @@ async def rename(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Delete a conversation and what was computed for it; a reply that is being written in it is stopped."""
+    """Delete a conversation and what was computed for it; replies being written in it are stopped."""
     services: Services = request.state.services
     conversation_id = request.path_params["id"]
-    running = services.generations.in_conversation(conversation_id)
-    if running is not None:
+    for running in services.generations.in_conversation(conversation_id):
         services.generations.stop(running.reply_id)
     with contextlib.suppress(NotFound):  # deleted already: what was asked for is so
         await run_in_threadpool(services.conversations.delete, conversation_id)

@@ -17,9 +17,9 @@ from storage.database import Database
 from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
+from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
-from web.protocol import MAX_FRAME_BYTES
 from web.settings import Settings
 from web.terminal import StatusPrinter
 

@@ -8,14 +8,17 @@ from starlette.concurrency import run_in_threadpool
 
 from inference.engine import Engine
 from inference.types import ModelPhase
+from storage.branches import Branches
 from storage.conversations import Conversations
-from storage.records import ConversationRecord
+from storage.records import ConversationRecord, MessageRecord
 from web import protocol
-from web.generation import Generation
+from web.generation import Generation, RunningView
 from web.generations import Generations
 from web.hub import Hub
 from web.presenter import Presenter, conversation_groups, message_view, transcript_view
+from web.prompts import Prompts
 from web.protocol import ContextView, StatusFrame
+from web.trash import Trash
 from web.turns import Turns
 from web.views import ConversationGroup, TranscriptView
 from web.wording import runs_in_words
@@ -37,8 +40,11 @@ class Services:
 
     engine: Engine
     conversations: Conversations
+    branches: Branches
+    trash: Trash
     generations: Generations
     turns: Turns
+    prompts: Prompts
     hub: Hub
     presenter: Presenter
 
@@ -74,13 +80,24 @@ class Services:
         return conversation_groups(recent, running)
 
     async def transcript(self, conversation: ConversationRecord) -> Shown:
-        """The conversation as its page shows it now, and its context bar."""
-        running = self.generations.in_conversation(conversation.id)  # first: it may end while rows are read
-        messages = await run_in_threadpool(self.conversations.path, conversation.id)
+        """The branch of a conversation that is looked at, as its page shows it now, and its context bar."""
+        running = self.generations.get(conversation.head_id or "")  # first: it may end while rows are read
+        messages = await run_in_threadpool(self._path, conversation)
+        siblings = await run_in_threadpool(self.branches.siblings, conversation.id)
         now = running.view() if running else None
-        view = await run_in_threadpool(transcript_view, conversation, messages, now, self.template_system())
-        context = await self.turns.context_of(conversation)
+        view = await run_in_threadpool(
+            transcript_view, conversation, messages, now, self.template_system(), siblings
+        )
+        context = await self.prompts.context_of(conversation)
         return Shown(view, context, running, now.seq if now else 0)
+
+    def _path(self, conversation: ConversationRecord) -> list[MessageRecord]:
+        return self.conversations.path(conversation.id, conversation.head_id) if conversation.head_id else []
+
+    def message_html(self, record: MessageRecord, running: RunningView | None = None) -> str:
+        """One message as the page shows it. Blocks."""
+        siblings = self.branches.siblings(record.conversation_id).get(record.id)
+        return self.presenter.message(message_view(record, running, siblings))
 
     def template_system(self) -> str:
         """System text that the model's chat template adds when there is none of ours."""
@@ -90,7 +107,7 @@ class Services:
     async def finished_frame(self, reply_id: str) -> protocol.Finished:
         """The last frame of a reply that has just been stored."""
         record = await run_in_threadpool(self.conversations.message, reply_id)
-        html = await run_in_threadpool(lambda: self.presenter.message(message_view(record)))
+        html = await run_in_threadpool(self.message_html, record)
         conversation = await run_in_threadpool(self.conversations.get, record.conversation_id)
-        context = await self.turns.context_of(conversation)
+        context = await self.prompts.context_of(conversation)
         return protocol.Finished(reply_id, 0, record.finish_reason or record.status, html, context)

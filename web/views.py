@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from storage.records import Siblings
 from web.protocol import ContextView, StatusFrame
 
 
@@ -16,11 +17,12 @@ from web.protocol import ContextView, StatusFrame
 class QuietLine:
     """The line under a finished reply: what it cost, and what was reused.
 
-    `reuse_lost` says why cached tokens could not be used, where that happened. `stop_s` is how long stopping
-    took.
+    `begun` of the tokens were there before the reply went on. `reuse_lost` says why cached tokens could not
+    be used, where that happened. `stop_s` is how long stopping took.
     """
 
     completion_tokens: int
+    begun: int
     prompt_tokens: int
     cached_tokens: int
     ttft_s: float | None
@@ -37,7 +39,7 @@ class MessageView:
     status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
     running. finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one
     line that stands in place of a reply that has no text yet. `tail` is the unfinished end of a running
-    reply.
+    reply. `unanswered` marks a question at the end of its branch, `can_continue` a reply that was cut short.
     """
 
     id: str
@@ -50,6 +52,9 @@ class MessageView:
     error: str | None = None
     waiting: str | None = None
     line: QuietLine | None = None
+    siblings: Siblings | None = None
+    unanswered: bool = False
+    can_continue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
