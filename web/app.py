@@ -30,7 +30,7 @@ from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelStatus
 from storage.branches import Branches
-from storage.conversations import Conversations, utc_now
+from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
 from web import pages, posts
@@ -124,8 +124,8 @@ def build_app(
         )
         services = _build_services(engine, Conversations(database), Branches(database, cut_of))
         await _note_leftovers(services)
-        await run_in_threadpool(services.trash.empty, utc_now())
         await run_in_threadpool(_forget_deleted, services)
+        services.trash.empty_later()
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}

@@ -47,7 +47,7 @@ class Trash:
         self._branches.purge(before)
 
     def close(self) -> None:
-        """What is left is emptied at the next start."""
+        """What is left is emptied after the next start."""
         for task in self._tasks:
             task.cancel()
 
