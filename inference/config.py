@@ -25,7 +25,7 @@ class EngineConfig:
     prefill_chunk: tokens of a prompt that are computed between two looks at the stop flags.
     prefix_cache_bytes: the bound of the prefix cache, in memory and on disk alike. prefix_cache_dir: a folder
     for it alone, where it survives a restart; None keeps nothing. step_limit_s: a step that takes longer
-    hangs.
+    hangs. thinking: whether models that can reason before they answer do so.
     """
 
     model: str
@@ -38,4 +38,5 @@ class EngineConfig:
     prefill_chunk: int = 512
     prefix_cache_bytes: int = 512 * 1024 * 1024
     prefix_cache_dir: Path | None = None
+    thinking: bool = True
     step_limit_s: float = 60.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from inference.errors import PromptTooLong
+from inference.reasoning import ReasoningFormat
 from inference.tokenization import ChatTokenizer, EncodedChat
 from inference.types import ChatMessage
 
@@ -29,7 +30,9 @@ class ContextFit:
     system + pinned + history + question + begun is the length of `prompt_ids`, which end with the `begun`
     tokens that the answer has already. `cut_key` is the first message that
     the model reads, `QUESTION_KEY` when that is the question; None when nothing was cut. `left_out` are the
-    keys of the messages that it does not read, oldest first.
+    keys of the messages that it does not read, oldest first. `system_folded` when the template has no system
+    role, so that the system prompt heads the first message. `reasoning` is how the reply will mark its
+    reasoning.
     """
 
     prompt_ids: tuple[int, ...]
@@ -43,6 +46,8 @@ class ContextFit:
     cut_key: str | None
     left_out: tuple[str, ...]
     reuse_lost: str | None
+    system_folded: bool
+    reasoning: ReasoningFormat | None
 
     @property
     def excess(self) -> int:
@@ -67,10 +72,12 @@ def fit(
     max_tokens: int | None = None,
     cut_key: str | None = None,
     begun: tuple[int, ...] = (),
+    thinking: bool | None = None,
 ) -> ContextFit:
     """Decide what the model reads. Raises `PromptTooLong` when the question cannot fit even alone.
 
-    begun: ids of the answer's beginning, where it was cut short and is to go on.
+    begun: ids of the answer's beginning, where it was cut short and is to go on. thinking: whether the model
+    is to reason first, where its chat template has a switch for that.
     """
     result = measure(
         tokenizer,
@@ -81,6 +88,7 @@ def fit(
         max_tokens=max_tokens,
         cut_key=cut_key,
         begun=begun,
+        thinking=thinking,
     )
     if result.excess:
         raise PromptTooLong(len(result.prompt_ids) + result.reserve, window)
@@ -97,6 +105,7 @@ def measure(
     max_tokens: int | None = None,
     cut_key: str | None = None,
     begun: tuple[int, ...] = (),
+    thinking: bool | None = None,
 ) -> ContextFit:
     """As `fit`, but a question that cannot fit is told by `excess`: for showing the numbers while somebody
     types.
@@ -104,40 +113,47 @@ def measure(
     turns = _split_turns(history)
     reserve = reserve_for(window, max_tokens)
     needed = reserve + len(begun)
-    start = _cut_index(turns, cut_key)
-    view = _View.read(tokenizer, system, turns, start, question)
+    chat = _Chat(tokenizer, system, turns, question, thinking)
+    view = _View.read(chat, _cut_index(turns, cut_key))
     if view.tokens + needed > window:
         start = view.start_after_dropping(view.tokens + needed - window * (FREED_SHARE - 1) // FREED_SHARE)
-        view = _View.read(tokenizer, system, turns, start, question)
+        view = _View.read(chat, start)
         while view.tokens + needed > window and view.start < len(turns):
-            view = _View.read(tokenizer, system, turns, view.start + 1, question)
+            view = _View.read(chat, view.start + 1)
     return view.as_fit(window, reserve, begun)
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """The chat as read from turn `start` on (pinned turns before it included), encoded."""
+class _Chat:
+    """Everything that was said, of which the model may read a part."""
 
+    tokenizer: ChatTokenizer
+    system: str
     turns: Sequence[Sequence[ChatMessage]]
+    question: str
+    thinking: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A chat as read from turn `start` on (pinned turns before it included), encoded."""
+
+    chat: _Chat
     start: int
     kept: Sequence[int]
     encoded: EncodedChat
-    has_system: bool
 
     @classmethod
-    def read(
-        cls,
-        tokenizer: ChatTokenizer,
-        system: str,
-        turns: Sequence[Sequence[ChatMessage]],
-        start: int,
-        question: str,
-    ) -> _View:
-        kept = [index for index, turn in enumerate(turns) if index >= start or _is_pinned(turn)]
-        messages = [ChatMessage("system", system)] if system else []
-        messages += [message for index in kept for message in turns[index]]
-        messages.append(ChatMessage("user", question))
-        return cls(turns, start, kept, tokenizer.encode_chat(messages), bool(system))
+    def read(cls, chat: _Chat, start: int) -> _View:
+        kept = [index for index, turn in enumerate(chat.turns) if index >= start or _is_pinned(turn)]
+        messages = [ChatMessage("system", chat.system)] if chat.system else []
+        messages += [message for index in kept for message in chat.turns[index]]
+        messages.append(ChatMessage("user", chat.question))
+        return cls(chat, start, kept, chat.tokenizer.encode_chat(messages, thinking=chat.thinking))
+
+    @property
+    def turns(self) -> Sequence[Sequence[ChatMessage]]:
+        return self.chat.turns
 
     @property
     def tokens(self) -> int:
@@ -145,7 +161,7 @@ class _View:
 
     def turn_counts(self) -> list[int]:
         """Tokens of each kept turn."""
-        counts = iter(self.encoded.counts[1 if self.has_system else 0 :])
+        counts = iter(self.encoded.counts[1 if self.chat.system else 0 :])
         return [sum(next(counts) for _ in self.turns[index]) for index in self.kept]
 
     def start_after_dropping(self, excess: int) -> int:
@@ -166,11 +182,12 @@ class _View:
     def as_fit(self, window: int, reserve: int, begun: tuple[int, ...]) -> ContextFit:
         encoded, kept = self.encoded, set(self.kept)
         per_turn = dict(zip(self.kept, self.turn_counts(), strict=True))
-        system = encoded.head + (encoded.counts[0] if self.has_system else 0)
+        system = encoded.head + (encoded.counts[0] if self.chat.system else 0)
         pinned = sum(count for index, count in per_turn.items() if _is_pinned(self.turns[index]))
         left_out = tuple(
             message.key for index, turn in enumerate(self.turns) if index not in kept for message in turn
         )
+        template = self.chat.tokenizer.template
         first = self.turns[self.start][0].key if self.start < len(self.turns) else QUESTION_KEY
         return ContextFit(
             prompt_ids=(*encoded.ids, *begun),
@@ -184,6 +201,8 @@ class _View:
             cut_key=first if left_out else None,
             left_out=left_out,
             reuse_lost=encoded.reuse_lost,
+            system_folded=bool(self.chat.system) and not template.takes_system,
+            reasoning=template.reasoning(self.chat.thinking),
         )
 
 

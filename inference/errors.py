@@ -6,7 +6,8 @@ InferenceError
 │   ├── ModelUnavailable       it exists, but cannot be fetched now; trying again may help
 │   └── ModelUnusable          it was read and is damaged, of an unsupported kind, or unsafe
 ├── PromptTooLong              the question cannot fit in the context window; carries both numbers
-├── TemplateFailed             the chat template refused the messages
+├── TemplateFailed             the chat template refused the messages, or wanted too much memory
+│   └── TemplateTooSlow        it computed for too long
 ├── InvalidParams              a sampling parameter is outside its range
 ├── OutOfMemory                a step found no memory on its device
 ├── NotANumber                 the model's output was NaN or infinite
@@ -60,6 +61,10 @@ class PromptTooLong(InferenceError):
 
 class TemplateFailed(InferenceError):
     """The model's chat template could not render the messages."""
+
+
+class TemplateTooSlow(TemplateFailed):
+    """The chat template was ended after the time it may take."""
 
 
 class InvalidParams(InferenceError):

@@ -65,7 +65,7 @@ class ModelLoader:
         cache.capacity_bytes = plan.prefix_cache_bytes
         keeper.restore(backend, prepared)
         worker = Worker(backend, plan, self.config, waiting, cache, keeper, close)
-        worker.pin(shared_prefix(tokenizing.tokenizer, self.config.system_prompt))
+        worker.pin(shared_prefix(tokenizing.tokenizer, self.config))
         return worker, plan
 
 
@@ -77,11 +77,11 @@ def why_not_loaded(error: BaseException) -> str:
     return f"The model could not be loaded: {type(error).__name__}: {error}"
 
 
-def shared_prefix(tokenizer: ChatTokenizer, system_prompt: str) -> tuple[int, ...]:
-    """The tokens that every conversation with this system prompt begins with."""
-    system = [ChatMessage("system", system_prompt)] if system_prompt else []
+def shared_prefix(tokenizer: ChatTokenizer, config: EngineConfig) -> tuple[int, ...]:
+    """The tokens that every conversation with the configured system prompt begins with."""
+    system = [ChatMessage("system", config.system_prompt)] if config.system_prompt else []
+    chats = ([*system, ChatMessage("user", text)] for text in ("a", "1"))
     one, other = (
-        tokenizer.encode_chat([*system, ChatMessage("user", text)], generation_prompt=False).ids
-        for text in ("a", "1")
+        tokenizer.encode_chat(chat, generation_prompt=False, thinking=config.thinking).ids for chat in chats
     )
     return one[: common_prefix(one, other)]

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from inference.detokenizer import Decode, StopStrings, StreamingDetokenizer
+from inference.detokenizer import Decode
 from inference.penalties import TokenCounts
+from inference.reply_text import ReplyText
 from inference.sampler import Draw, Sampled
 from inference.speculation import Acceptance, PromptLookup
 from inference.types import (
@@ -35,8 +36,7 @@ class Sequence:
         self.stop_asked_at: float | None = None
         self.acceptance = Acceptance()
         self._lookup: PromptLookup | None = None
-        self._detokenizer = StreamingDetokenizer(decode)
-        self._stops = StopStrings(request.params.stop)
+        self._text = ReplyText(decode, request.params.stop, request.reasoning)
         self._counts: TokenCounts | None = None
         self._submitted_at = time.monotonic()
         self._started_at: float | None = None
@@ -97,14 +97,14 @@ class Sequence:
 
     def _take_up(self) -> None:
         """Count and spell what the reply has already, as when it was written: none of it is emitted again."""
-        said = len(self.prompt_ids) - self.request.begun
+        now, said = time.monotonic(), len(self.prompt_ids) - self.request.begun
         if self.request.params.penalizes:
             self._counts = TokenCounts(self.prompt_ids[:said])
         for token_id in self.prompt_ids[said:]:
             if self._counts is not None:
                 self._counts.add(token_id)
-            self._stops.add(self._detokenizer.add(token_id))
-        self._stops.flush()  # it was given out when the reply was cut short
+            self._text.add(token_id, now)
+        self._text.flush()  # it was given out when the reply was cut short
 
     def report_prefill(self) -> None:
         """Tell how far the prompt is read."""
@@ -135,9 +135,10 @@ class Sequence:
             self._counts.add(token_id)
         if self._lookup is not None:
             self._lookup.add(token_id)
-        text = self._stops.add(self._detokenizer.add(token_id))
-        self.emit(Delta(text, (token_id,), (logprob,) if logprob is not None else ()))
-        if self._stops.found:
+        reasoning, text = self._text.add(token_id, self._last_token_at)
+        logprobs = (logprob,) if logprob is not None else ()
+        self.emit(Delta(text, (token_id,), logprobs, reasoning, self._text.reasoning_s))
+        if self._text.stopped:
             return FinishReason.STOP
         length = len(self.completion_ids)
         full = length >= (self.request.params.max_tokens or window)
@@ -145,10 +146,11 @@ class Sequence:
 
     def finish(self, reason: FinishReason, error: str | None = None) -> None:
         """Emit what was held back, then `Finished`; memory is released."""
-        held = self._stops.flush()
-        if held:
-            self.emit(Delta(held, ()))
-        usage = Usage(len(self.prompt_ids), self.cached_tokens, len(self.completion_ids))
+        reasoning, text = self._text.flush()
+        if reasoning or text:
+            self.emit(Delta(text, (), (), reasoning, self._text.reasoning_s))
+        written, thought = len(self.completion_ids), self._text.reasoning_tokens
+        usage = Usage(len(self.prompt_ids), self.cached_tokens, written, thought)
         self.kv = None
         self.emit(Finished(reason, usage, self._timings(), error, self.reuse_lost))
 
@@ -169,6 +171,7 @@ class Sequence:
             prefill_tok_s=computed / prefill_s if computed and prefill_s > 0 else None,
             decode_tok_s=(len(self.completion_ids) - 1) / decode_s if decode_s > 0 else None,
             stop_s=now - self.stop_asked_at if self.stop_asked_at is not None else None,
+            reasoning_s=self._text.reasoning_s,
             drafted_tokens=self.acceptance.drafted,
             accepted_tokens=self.acceptance.accepted,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from inference.reasoning import ReasoningFormat
 from inference.sampling_params import MAX_SEED as MAX_SEED
 from inference.sampling_params import SamplingParams as SamplingParams
 
@@ -31,6 +32,8 @@ class ChatMessage:
 
     `token_ids` are the exact ids that were generated, for replies that this model wrote: they are spliced
     into the prompt so that the cached keys and values stay valid. `key` names the message for the caller.
+    `reasoning` is what the model thought before a reply, and `thinking` whether it was told to. Of both the
+    template makes what it wants.
     """
 
     role: Role
@@ -38,6 +41,8 @@ class ChatMessage:
     token_ids: tuple[int, ...] | None = None
     pinned: bool = False
     key: str = ""
+    reasoning: str | None = None
+    thinking: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class GenerationRequest:
     `params.seed` and `params.max_tokens` are filled in by now. `client` is who asks, for fair turns. `owner`
     is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
     computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
-    tokens be guessed ahead where the engine does that (the text is the same).
+    tokens be guessed ahead where the engine does that (the text is the same). `reasoning` is how the reply
+    marks its reasoning, None where this model has none.
 
     The prompt may end with the first `begun` tokens of the reply itself, which was cut short and goes on as
     if it had not been: only what comes after them is emitted.
@@ -59,17 +65,21 @@ class GenerationRequest:
     client: str = ""
     owner: str = ""
     reusable_tokens: int = 0
+    reasoning: ReasoningFormat | None = None
     drafts: bool = True
     begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one reply. `cached_tokens` of the `prompt_tokens` were not computed again."""
+    """Token counts of one reply. `cached_tokens` of the `prompt_tokens` were not computed again;
+    `reasoning_tokens` of the `completion_tokens` came before the answer.
+    """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,7 @@ class Timings:
     computation had ended (None unless stopped). decode_tok_s: tokens after the first, per second of
     `decode_s`. prefill_tok_s: tokens computed (cached ones left out) per second of `prefill_s`.
     accepted_tokens: of the reply's tokens, those that had been guessed, out of `drafted_tokens` guesses.
+    reasoning_s: first token to the end of the reasoning (None where there was none).
     """
 
     queue_s: float
@@ -91,6 +102,7 @@ class Timings:
     prefill_tok_s: float | None = None
     decode_tok_s: float | None = None
     stop_s: float | None = None
+    reasoning_s: float | None = None
     drafted_tokens: int = 0
     accepted_tokens: int = 0
 
@@ -131,16 +143,25 @@ class TokenLogprob:
 @dataclass(frozen=True, slots=True)
 class Delta:
     """New text, and the ids of the tokens behind it. Text may lag behind ids while a character is
-    incomplete. `logprobs` has one entry a token when they were asked for, else none.
+    incomplete. `logprobs` has one entry a token when they were asked for, else none. `reasoning` is new text
+    of what precedes the answer, and `reasoning_s` how long it took so far.
     """
 
     text: str
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
+    reasoning: str = ""
+    reasoning_s: float | None = None
 
     def then(self, later: Delta) -> Delta:
         """Both in one."""
-        return Delta(self.text + later.text, self.token_ids + later.token_ids, self.logprobs + later.logprobs)
+        return Delta(
+            self.text + later.text,
+            self.token_ids + later.token_ids,
+            self.logprobs + later.logprobs,
+            self.reasoning + later.reasoning,
+            self.reasoning_s if later.reasoning_s is None else later.reasoning_s,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,11 +105,13 @@ class Conversations:
             change = update(Message).where(Message.id == reply_id, Message.status == Status.PENDING)
             return session.scalar(change.values(status=Status.RUNNING).returning(Message.id)) is not None
 
-    def checkpoint(self, reply_id: str, text: str, token_ids: tuple[int, ...]) -> bool:
+    def checkpoint(
+        self, reply_id: str, text: str, token_ids: tuple[int, ...], reasoning: str | None = None
+    ) -> bool:
         """Keeps what a pending or running reply has so far. False, and nothing kept, once it has ended."""
         with self._database.write() as session:
             change = update(Message).where(Message.id == reply_id, UNFINISHED)
-            change = change.values(text=text, token_ids=token_ids)
+            change = change.values(text=text, token_ids=token_ids, reasoning=reasoning)
             return session.scalar(change.returning(Message.id)) is not None
 
     def finish(self, reply_id: str, end: ReplyEnd) -> bool:
@@ -132,6 +134,7 @@ class Conversations:
             reply.timings = None if end.timings is None else dict(end.timings)
             reply.context = None if end.context is None else dict(end.context)
             reply.error = end.error
+            reply.reasoning = end.reasoning
             reply.finished_at = self._clock()
             return True
 

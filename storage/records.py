@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
 Role: TypeAlias = Literal["user", "assistant"]
+DeviceKind: TypeAlias = Literal["owner", "guest"]
 
 
 NEW_MESSAGE = "new"
@@ -47,9 +48,10 @@ class ConversationRecord:
 class MessageRecord:
     """One message of a conversation's tree. Optional fields belong to replies.
 
-    `token_ids` are the exact ids that were generated. `params` is what `web` gave when the turn began,
-    `usage`, `timings` and `context` when the reply ended; `error` is a sentence. `client_id` is the browser's
-    id of the command that made the message; None for a reply that came with its question.
+    `token_ids` are the exact ids that were generated; `reasoning` is what they say before the text. `params`
+    is what `web` gave when the turn began, `usage`, `timings` and `context` when the reply ended; `error` is
+    a sentence. `client_id` is the browser's id of the command that made the message; None for a reply that
+    came with its question.
     """
 
     id: str
@@ -69,6 +71,7 @@ class MessageRecord:
     context: Json | None = None
     finish_reason: str | None = None
     error: str | None = None
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +179,16 @@ class ReplyEnd:
     timings: Json | None = None
     context: Json | None = None
     error: str | None = None
+    reasoning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRecord:
+    """One browser that was let in. `name` was guessed from what it says of itself. Times are UTC."""
+
+    id: str
+    name: str
+    kind: DeviceKind
+    created_at: datetime
+    last_seen_at: datetime
+    revoked_at: datetime | None = None

@@ -10,10 +10,11 @@ from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Ind
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from storage.records import ConversationRecord, MessageRecord, Role, Status
+from storage.records import ConversationRecord, DeviceKind, DeviceRecord, MessageRecord, Role, Status
 
 ID_LENGTH = 32
 TITLE_LENGTH = 200
+DEVICE_NAME_LENGTH = 80
 
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
@@ -122,6 +123,7 @@ class Message(Table):
     context: Mapped[dict[str, Any] | None]
     text: Mapped[str]
     token_ids: Mapped[tuple[int, ...] | None]
+    reasoning: Mapped[str | None]
     deleted_at: Mapped[datetime | None]
 
     def record(self) -> MessageRecord:
@@ -144,6 +146,36 @@ class Message(Table):
             context=self.context,
             finish_reason=self.finish_reason,
             error=self.error,
+            reasoning=self.reasoning,
+        )
+
+
+class Device(Table):
+    """A row of `devices`: one browser's session. `token_hash` is the SHA-256 of what its cookie holds."""
+
+    __tablename__ = "devices"
+    __table_args__ = (
+        CheckConstraint("kind IN ('owner', 'guest')", name="devices_kind"),
+        Index("devices_token_hash", "token_hash", unique=True),
+    )
+
+    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
+    token_hash: Mapped[bytes]
+    name: Mapped[str] = mapped_column(String(DEVICE_NAME_LENGTH))
+    kind: Mapped[str]
+    created_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+
+    def record(self) -> DeviceRecord:
+        """A frozen copy."""
+        return DeviceRecord(
+            id=self.id,
+            name=self.name,
+            kind=cast(DeviceKind, self.kind),
+            created_at=self.created_at,
+            last_seen_at=self.last_seen_at,
+            revoked_at=self.revoked_at,
         )
 
 

@@ -7,11 +7,13 @@ must come from a page of that same address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from web.lan import host_values, is_private
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -25,15 +27,16 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 SAFE_METHODS = {"GET", "HEAD"}
-FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host")
+FORWARDING_HEADERS = {"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"}
+FORWARDING_FAMILY = "x-forwarded"
 
 
 class AccessGuard:
     """ASGI middleware: Host, then Origin, then the security headers on whatever is answered."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Container[str]) -> None:
         self._app = app
-        self._hosts = frozenset(hosts)
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -54,8 +57,10 @@ class AccessGuard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return "This address is not one of Ondol's own."
-        if any(name in headers for name in FORWARDING_HEADERS):
-            return "Ondol does not run behind a proxy."
+        if not _is_on_private_network(scope):
+            return "Ondol answers on private networks only."
+        if any(name in FORWARDING_HEADERS or name.startswith(FORWARDING_FAMILY) for name in headers):
+            return "Ondol does not run behind a proxy, and this request was forwarded by one."
         changes_state = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if changes_state and headers.getlist("origin") != [f"http://{hosts[0].lower()}"]:
             return "That page does not belong to this server."
@@ -64,8 +69,13 @@ class AccessGuard:
 
 def loopback_hosts(port: int) -> set[str]:
     """The Host headers of a server on 127.0.0.1."""
-    names = ("127.0.0.1", "localhost", "[::1]")
-    return {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
+    return host_values(("127.0.0.1", "localhost", "[::1]"), port)
+
+
+def _is_on_private_network(scope: Scope) -> bool:
+    """Whether neither end of the connection is a public address. That lets nobody in: it only keeps out."""
+    ends = (scope.get("client"), scope.get("server"))
+    return all(end is not None and is_private(end[0]) for end in ends)
 
 
 def _with_headers(send: Send) -> Send:

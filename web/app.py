@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypedDict
@@ -33,7 +33,7 @@ from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
-from web import pages, posts
+from web import devices, pages, posts
 from web.access import AccessGuard
 from web.chat import chat
 from web.ending import keep_partials, shut_down
@@ -43,7 +43,9 @@ from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
 from web.protocol import Finished
 from web.services import Services
+from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
+from web.sharing import Sharing
 from web.trash import Trash
 from web.turns import Turns
 
@@ -89,13 +91,17 @@ def build_app(
     settings: Settings,
     database: Database,
     *,
-    hosts: Iterable[str],
+    hosts: Container[str],
+    sharing: Sharing | None = None,
     on_status: Callable[[ModelStatus], None] = lambda status: None,
     on_hang: Callable[[str], None] = lambda sentence: None,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
 ) -> Starlette:
     """The server for people on `hosts` (values of the Host header). Its lifespan closes the database.
+
+    With `sharing` every request needs a session; without it, whoever reaches this machine's own address is
+    the owner.
 
     `on_status` is told of the model's progress, on the worker thread, beside the pages. `on_hang` is called
     when the worker hangs and every reply is stored, and should end the process.
@@ -122,7 +128,7 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, Conversations(database), Branches(database, cut_of))
+        services = _build_services(engine, Conversations(database), Branches(database, cut_of), sharing)
         await _note_leftovers(services)
         await run_in_threadpool(_forget_deleted, services)
         services.trash.empty_later()
@@ -140,11 +146,14 @@ def build_app(
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
             Route("/api/messages/{id}/text", posts.source),
             Route("/messages", posts.command, methods=["POST"]),
+            Route("/api/pairing-code", devices.invite, methods=["POST"]),
+            Route(PAIR_PATH, devices.connected),
+            Route(PAIR_PATH, devices.pair, methods=["POST"]),
             Route("/health", pages.health),
             WebSocketRoute("/ws", chat),
             Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
         ],
-        middleware=[Middleware(AccessGuard, hosts=frozenset(hosts))],
+        middleware=[Middleware(AccessGuard, hosts=hosts), *_guard(sharing)],
         exception_handlers={
             404: pages.not_found,
             NotFound: pages.not_found,
@@ -155,13 +164,21 @@ def build_app(
     )
 
 
+def _guard(sharing: Sharing | None) -> list[Middleware]:
+    if sharing is None:
+        return []
+    return [Middleware(SessionGuard, sessions=sharing.sessions, stranger=devices.pairing_page)]
+
+
 def _prepare_configured(
     config: EngineConfig, progress: Progress, cancelled: threading.Event
 ) -> PreparedModel:
     return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
 
 
-def _build_services(engine: Engine, conversations: Conversations, branches: Branches) -> Services:
+def _build_services(
+    engine: Engine, conversations: Conversations, branches: Branches, sharing: Sharing | None
+) -> Services:
     async def conclude(reply_id: str) -> Finished:
         return await services.finished_frame(reply_id)
 
@@ -173,7 +190,7 @@ def _build_services(engine: Engine, conversations: Conversations, branches: Bran
     turns = Turns(engine, conversations, generations, prompts)
     trash = Trash(engine, conversations, branches, prompts)
     services = Services(
-        engine, conversations, branches, trash, generations, turns, prompts, Hub(), Presenter()
+        engine, conversations, branches, trash, generations, turns, prompts, Hub(), Presenter(), sharing
     )
     return services
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
+from rich.console import Console
 
 from inference.context import ContextFit, fit, reserve_for
 from inference.detokenizer import Decode, token_text
@@ -64,14 +65,15 @@ async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_
         await settled.wait()
         if engine.tokenizing is None or engine.status.phase is ModelPhase.FAILED:
             raise ModelUnavailable(engine.status.message)
-        params = _params(engine.tokenizing, wishes)
+        params = _params(engine.tokenizing, engine.window, wishes)
         fitted = fit(
             engine.tokenizing.tokenizer,
             settings.system_prompt,
             (),
             question,
-            window=engine.tokenizing.model.context_window,
+            window=engine.window,
             max_tokens=params.max_tokens,
+            thinking=settings.thinking,
         )
         reply, finished = await _generate(engine, fitted, params, show=not as_json)
         if as_json:
@@ -86,10 +88,10 @@ async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_
         await asyncio.to_thread(engine.stop)
 
 
-def _params(tokenizing: Tokenizing, wishes: Mapping[str, Any]) -> SamplingParams:
+def _params(tokenizing: Tokenizing, window: int, wishes: Mapping[str, Any]) -> SamplingParams:
     wished = replace(tokenizing.model.defaults, **wishes)
     seed = wished.seed if wished.seed is not None else secrets.randbelow(MAX_SEED)
-    limit = reserve_for(tokenizing.model.context_window, wished.max_tokens)
+    limit = reserve_for(window, wished.max_tokens)
     return replace(wished, seed=seed, max_tokens=limit)
 
 
@@ -98,12 +100,17 @@ async def _generate(
 ) -> tuple[Delta, Finished]:
     """The whole reply as one delta, and its end."""
     stream = EventStream(asyncio.get_running_loop())
-    engine.submit(GenerationRequest(uuid.uuid4().hex, fitted.prompt_ids, params), stream.put)
-    reply = Delta("", ())
+    request = GenerationRequest(uuid.uuid4().hex, fitted.prompt_ids, params, reasoning=fitted.reasoning)
+    engine.submit(request, stream.put)
+    reply, aside = Delta("", ()), Console(stderr=True, highlight=False, style="dim")
     async for event in stream:
         if isinstance(event, Delta):
             reply = reply.then(event)
-            if show:
+            if show and event.reasoning and aside.is_terminal:
+                aside.print(event.reasoning, end="", markup=False, soft_wrap=True)
+            if show and event.text:
+                if reply.text == event.text and reply.reasoning and aside.is_terminal:
+                    aside.print("\n")
                 print(event.text, end="", flush=True)
         elif isinstance(event, Finished):
             if show:
@@ -127,10 +134,11 @@ def _report(
     description = engine.description
     context = {
         name: getattr(fitted, name)
-        for name in ("window", "system", "pinned", "history", "question", "reserve")
+        for name in ("window", "system", "pinned", "history", "question", "reserve", "system_folded")
     }
     return {
         "reply": reply.text,
+        "reasoning": reply.reasoning or None,
         "finish_reason": finished.reason,
         "usage": asdict(finished.usage),
         "timings": asdict(finished.timings),

@@ -29,6 +29,7 @@ from web.hub import Overflow, Watcher
 from web.presenter import end_seq
 from web.protocol import Counted, Error, encode
 from web.services import Services
+from web.sessions import device_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ async def chat(socket: WebSocket) -> None:
     """Serve one socket until either side closes it."""
     services: Services = socket.state.services
     await socket.accept()
-    watcher = Watcher()
+    watcher = Watcher(device_of(socket))
     watcher.post(services.status_frame())
     services.hub.join(watcher)
     writing = asyncio.create_task(_write(socket, watcher))

@@ -51,6 +51,14 @@ Dtype = Annotated[
         help="What the 4-bit weights are computed in; auto takes bfloat16 where the hardware has it.",
     ),
 ]
+Thinking = Annotated[
+    bool,
+    typer.Option(
+        "--thinking/--no-thinking",
+        envvar="ONDOL_THINKING",
+        help="Whether a model that can reason before it answers does so.",
+    ),
+]
 Drafts = Annotated[
     Speculation,
     typer.Option(
@@ -71,6 +79,12 @@ Port = Annotated[
     int,
     typer.Option("--port", envvar="ONDOL_PORT", min=0, max=65_535, help="0 takes any free port."),
 ]
+Lan = Annotated[
+    bool,
+    typer.Option(
+        "--lan", envvar="ONDOL_LAN", help="Share on the home network; every device needs a pairing code."
+    ),
+]
 
 
 @app.command()
@@ -78,7 +92,9 @@ def serve(
     model: Model = DEFAULT_MODEL,
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     port: Port = DEFAULT_PORT,
+    lan: Lan = False,
     compute_dtype: Dtype = "auto",
+    thinking: Thinking = True,
     speculation: Drafts = "auto",
     data_dir: DataDir = None,
     models_dir: ModelsDir = None,
@@ -88,7 +104,9 @@ def serve(
         model=model,
         system_prompt=system_prompt,
         port=port,
+        lan=lan,
         compute_dtype=compute_dtype,
+        thinking=thinking,
         speculation=speculation,
         data_dir=data_dir or default_data_dir(),
         models_dir=models_dir or default_models_dir(),
@@ -120,6 +138,7 @@ def ask(
         int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
     ] = None,
     compute_dtype: Dtype = "auto",
+    thinking: Thinking = True,
     speculation: Drafts = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
@@ -128,6 +147,7 @@ def ask(
         model=model,
         system_prompt=system_prompt,
         compute_dtype=compute_dtype,
+        thinking=thinking,
         speculation=speculation,
         models_dir=models_dir or default_models_dir(),
     )

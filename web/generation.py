@@ -18,14 +18,16 @@ from starlette.concurrency import run_in_threadpool
 from inference.types import Delta, Event, Prefill, Queued
 from storage.records import MessageRecord
 from web import protocol
-from web.streaming_markdown import Change, Mark, StreamingMarkdown
+from web.streaming_markdown import Mark, StreamingMarkdown
+from web.wording import thought_words
 
 
 @dataclass(frozen=True, slots=True)
 class RunningView:
     """A running reply at one moment: event `seq`, its finished blocks and tail as HTML.
 
-    `progress` is what happens while there is no text yet; None once there is.
+    `progress` is what happens while there is no text yet; None once there is. `reasoning` is plain text, and
+    `thought` the words it is folded under once it is over.
     """
 
     reply_id: str
@@ -33,6 +35,17 @@ class RunningView:
     body: str
     tail: str
     progress: Queued | Prefill | None
+    reasoning: str
+    thought: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What a watcher has: of the answer, how many characters of the reasoning, whether that is over."""
+
+    answer: Mark
+    reasoning: int = 0
+    thought: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,8 @@ class Prior:
     """What a reply that goes on has already, rendered."""
 
     text: str
+    reasoning: str
+    reasoning_s: float
     token_ids: tuple[int, ...]
     markdown: StreamingMarkdown
 
@@ -48,7 +63,8 @@ class Prior:
         """Render it. Blocks."""
         markdown = StreamingMarkdown()
         markdown.update(reply.text)
-        return cls(reply.text, reply.token_ids or (), markdown)
+        reasoning_s = (reply.timings or {}).get("reasoning_s") or 0.0
+        return cls(reply.text, reply.reasoning or "", reasoning_s, reply.token_ids or (), markdown)
 
 
 class Generation:
@@ -62,15 +78,19 @@ class Generation:
         self.conversation_id = conversation_id
         self.reply_id = reply_id
         self.text = prior.text if prior else ""
+        self.reasoning = prior.reasoning if prior else ""
+        self.reasoning_s = (prior.reasoning_s or None) if prior else None
+        self._prior_reasoning_s = prior.reasoning_s if prior else 0.0
         self.token_ids: list[int] = list(prior.token_ids) if prior else []
         self.first_seq = self.seq = int(1000 * time.time()) if prior else 0
         self.news = asyncio.Event()
         self.ended: protocol.Finished | protocol.Error | None = None
         self._progress: Queued | Prefill | None = None
-        self._prior_length = len(self.text)
+        self._prior_length = self._length
         self._markdown = prior.markdown if prior else StreamingMarkdown()
-        self._marks: list[Mark] = [self._markdown.mark()]  # by seq
         self._shown = self._markdown.since(None)
+        self._shown_reasoning, self._answering = len(self.reasoning), bool(self.text)
+        self._marks: list[_Mark] = [self._mark()]  # by seq
         self._rendering = False
         self._watchers: set[Callable[[], None]] = set()
         self.opening = self.view()
@@ -90,24 +110,27 @@ class Generation:
             return []
         if self.ended is not None:
             return [self.ended]
-        if not self._has_news:
+        if not self._has_begun:
             return [self._progress_frame()]
         # While a pool thread renders, the markdown may already be ahead of `seq`; the wake-up is on its way.
-        return (
-            [] if self._rendering else [self._delta(self._markdown.since(self._marks[seq - self.first_seq]))]
-        )
+        return [] if self._rendering else [self._delta(self._marks[seq - self.first_seq])]
 
     def view(self) -> RunningView:
         """The reply as it is at `seq`."""
         body, tail = "".join(self._shown.blocks), self._shown.tail or ""
-        return RunningView(self.reply_id, self.seq, body, tail, None if self._has_news else self._progress)
+        progress = None if self._has_begun else self._progress
+        reasoning = self.reasoning[: self._shown_reasoning]
+        return RunningView(self.reply_id, self.seq, body, tail, progress, reasoning, self._thought)
 
     def take(self, event: Event) -> None:
         """Note what the engine reported. Text shows with the next `render`."""
         if isinstance(event, Delta):
             self.text += event.text
+            self.reasoning += event.reasoning
+            if event.reasoning_s is not None:
+                self.reasoning_s = self._prior_reasoning_s + event.reasoning_s
             self.token_ids.extend(event.token_ids)
-            if event.text:
+            if event.text or event.reasoning:
                 self.news.set()
         elif isinstance(event, Queued | Prefill):
             self._progress = event
@@ -115,12 +138,14 @@ class Generation:
 
     async def render(self) -> None:
         """Render the text so far in a pool thread, once for all watchers."""
+        text, reasoning = self.text, len(self.reasoning)
         self._rendering = True
         try:
-            await run_in_threadpool(self._markdown.update, self.text)
+            await run_in_threadpool(self._markdown.update, text)
         finally:
             self._rendering = False
         self._shown = self._markdown.since(None)
+        self._shown_reasoning, self._answering = reasoning, bool(text)
         self._advance()
 
     def end(self, frame: protocol.Finished | protocol.Error) -> None:
@@ -131,23 +156,39 @@ class Generation:
         self._advance()
 
     @property
-    def _has_news(self) -> bool:
+    def _has_begun(self) -> bool:
         """Whether there is text that the reply did not begin with."""
-        return len(self.text) > self._prior_length
+        return self._length > self._prior_length
+
+    @property
+    def _length(self) -> int:
+        return len(self.text) + len(self.reasoning)
+
+    @property
+    def _thought(self) -> str | None:
+        """What the reasoning is folded under; None while it is not over."""
+        return thought_words(self.reasoning_s) if self._shown_reasoning and self._answering else None
+
+    def _mark(self) -> _Mark:
+        return _Mark(self._markdown.mark(), self._shown_reasoning, self._thought is not None)
 
     def _advance(self) -> None:
         self.seq += 1
-        self._marks.append(self._markdown.mark())
+        self._marks.append(self._mark())
         for wake in tuple(self._watchers):
             wake()
 
-    def _delta(self, change: Change) -> protocol.Delta:
+    def _delta(self, mark: _Mark) -> protocol.Delta:
+        change = self._markdown.since(mark.answer)
+        reasoning = self.reasoning[mark.reasoning : self._shown_reasoning]
         return protocol.Delta(
             self.reply_id,
             self.seq,
             change.blocks,
             msgspec.UNSET if change.tail is None else change.tail,
             msgspec.UNSET if change.code is None else change.code,
+            reasoning or msgspec.UNSET,
+            msgspec.UNSET if mark.thought or self._thought is None else self._thought,
         )
 
     def _progress_frame(self) -> protocol.Queued | protocol.Prefill:

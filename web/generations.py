@@ -164,9 +164,10 @@ class Generations:
             await asyncio.sleep(max(RENDER_INTERVAL_S, RENDER_SHARE * (time.monotonic() - started)))
 
     async def _save(self, generation: Generation) -> _Saved:
-        text, token_ids = generation.text, tuple(generation.token_ids)
+        token_ids, reasoning = tuple(generation.token_ids), generation.reasoning or None
+        save = self._conversations.checkpoint
         try:
-            await run_in_threadpool(self._conversations.checkpoint, generation.reply_id, text, token_ids)
+            await run_in_threadpool(save, generation.reply_id, generation.text, token_ids, reasoning)
         except StorageError as error:  # the end will be tried again, and told
             logger.warning("reply %s: checkpoint failed: %s", generation.reply_id, error)
         return _Saved(time.monotonic(), len(token_ids))
@@ -180,9 +181,10 @@ class Generations:
             status=Status.INTERRUPTED if cut_short else Status.DONE,
             finish_reason=None if cut_short else finished.reason.value,
             usage=asdict(finished.usage),
-            timings=asdict(finished.timings),
+            timings={**asdict(finished.timings), "reasoning_s": generation.reasoning_s},
             context={**context, "reuse_lost": lost},
             error=finished.error,
+            reasoning=generation.reasoning or None,
         )
 
 

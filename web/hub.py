@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from storage.records import DeviceRecord
 from web.generation import Generation
 from web.protocol import Conversations, ServerFrame, StatusFrame
 
@@ -18,9 +19,13 @@ class Overflow(Exception):
 
 
 class Watcher:
-    """One socket's side of the server: frames to send, and the reply it follows."""
+    """One socket's side of the server: frames to send, and the reply it follows.
 
-    def __init__(self) -> None:
+    `device` is whose socket it is; None on a server that is not shared.
+    """
+
+    def __init__(self, device: DeviceRecord | None = None) -> None:
+        self.device = device
         self.conversation_id: str | None = None
         self.overflowed = False
         self._outbox: deque[ServerFrame] = deque()
@@ -99,6 +104,10 @@ class Hub:
     def watching(self, conversation_id: str) -> Iterator[Watcher]:
         """Those who look at a conversation."""
         return (w for w in tuple(self._watchers) if w.conversation_id == conversation_id)
+
+    def owners(self) -> list[Watcher]:
+        """Those on the owner's devices."""
+        return [w for w in self._watchers if w.device is not None and w.device.kind == "owner"]
 
     def broadcast(self, frame: ServerFrame, to: Iterable[Watcher] | None = None) -> None:
         """Post a frame to everyone, or to some."""

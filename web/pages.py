@@ -16,10 +16,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
-from storage.records import ConversationRecord
+from storage.records import ConversationRecord, DeviceRecord
 from web.protocol import ContextView
 from web.services import Services
-from web.views import ChatPage, TranscriptView
+from web.sessions import device_of
+from web.views import ChatPage, SharingView, TranscriptView
 
 EXAMPLES = (
     "Explain in two sentences why the sky is blue.",
@@ -44,10 +45,8 @@ class Rename(msgspec.Struct, forbid_unknown_fields=True):
 async def new_chat(request: Request) -> Response:
     """The page of a chat that has not begun."""
     services: Services = request.state.services
-    system = services.engine.config.system_prompt
-    by_template = "" if system else services.template_system()
-    transcript = TranscriptView([], None, system or by_template, bool(by_template))
-    return await _page(services, None, transcript, await services.prompts.context_of(None))
+    transcript = TranscriptView([], None, services.system_view(services.engine.config.system_prompt))
+    return await _page(request, None, transcript, await services.prompts.context_of(None))
 
 
 async def conversation(request: Request) -> Response:
@@ -55,14 +54,14 @@ async def conversation(request: Request) -> Response:
     services: Services = request.state.services
     record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
     shown = await services.transcript(record)
-    return await _page(services, record, shown.view, shown.context)
+    return await _page(request, record, shown.view, shown.context)
 
 
 async def rename(request: Request) -> Response:
     """Give a conversation another title."""
     services: Services = request.state.services
     try:
-        body = msgspec.json.decode(await _small_body(request), type=Rename)
+        body = msgspec.json.decode(await small_body(request), type=Rename)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise HTTPException(400, "A title of 1 to 200 characters is needed.") from None
     await run_in_threadpool(services.conversations.rename, request.path_params["id"], body.title.strip())
@@ -122,11 +121,12 @@ def _problem(request: Request, status: int, title: str, message: str) -> Respons
 
 
 async def _page(
-    services: Services,
+    request: Request,
     record: ConversationRecord | None,
     transcript: TranscriptView,
     context: ContextView | None,
 ) -> Response:
+    services: Services = request.state.services
     page = ChatPage(
         conversation_id=record.id if record else None,
         title=record.title if record else None,
@@ -136,12 +136,19 @@ async def _page(
         context=context,
         examples=EXAMPLES,
         version=VERSION,
+        sharing=_sharing(services, device_of(request)),
     )
     html = await run_in_threadpool(services.presenter.page, page)
     return HTMLResponse(html, background=BackgroundTask(services.engine.begin))
 
 
-async def _small_body(request: Request) -> bytes:
+def _sharing(services: Services, device: DeviceRecord | None) -> SharingView | None:
+    if services.sharing is None or device is None:
+        return None
+    return SharingView(services.sharing.addresses()[:1], device.kind == "owner")
+
+
+async def small_body(request: Request) -> bytes:
     """The body, refused as soon as it is longer than any of ours."""
     body = b""
     async for chunk in request.stream():

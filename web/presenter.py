@@ -16,8 +16,18 @@ from markupsafe import Markup
 from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.generation import RunningView
 from web.markdown import render, render_plain
-from web.views import ChatPage, ConversationGroup, ConversationItem, MessageView, QuietLine, TranscriptView
-from web.wording import day_label, waiting_line
+from web.views import (
+    ChatPage,
+    ConversationGroup,
+    ConversationItem,
+    InvitationView,
+    MessageView,
+    QuietLine,
+    ReasoningView,
+    SystemView,
+    TranscriptView,
+)
+from web.wording import THINKING, day_label, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -43,6 +53,14 @@ class Presenter:
     def error(self, title: str, message: str) -> str:
         """A page that says what is wrong."""
         return self._render("error.html", title=title, message=message)
+
+    def pairing(self) -> str:
+        """The page of a device that was not let in."""
+        return self._render("pair.html")
+
+    def invitation(self, invitation: InvitationView) -> str:
+        """The inside of the owner's sheet."""
+        return self._render("_invitation.html", invitation=invitation)
 
     def message(self, message: MessageView) -> str:
         """One message."""
@@ -94,7 +112,7 @@ def message_view(
         body = Markup(render_plain(record.text))
         return MessageView(record.id, "user", record.status, body, siblings=siblings)
     if running is not None and running.reply_id == record.id:
-        waiting = waiting_line(running.progress)
+        thought = ReasoningView(running.reasoning, running.thought or THINKING, running.thought is None)
         return MessageView(
             record.id,
             "assistant",
@@ -102,7 +120,8 @@ def message_view(
             Markup(running.body),
             Markup(running.tail),
             running.seq,
-            waiting=waiting,
+            waiting=waiting_line(running.progress),
+            reasoning=thought if running.reasoning else None,
             siblings=siblings,
         )
     return MessageView(
@@ -114,6 +133,7 @@ def message_view(
         finish_reason=record.finish_reason,
         error=record.error,
         line=_quiet_line(record),
+        reasoning=_reasoning(record),
         siblings=siblings,
         can_continue=_can_continue(record),
     )
@@ -128,19 +148,14 @@ def transcript_view(
     conversation: ConversationRecord,
     messages: Sequence[MessageRecord],
     running: RunningView | None,
-    template_system: str,
+    system: SystemView | None,
     siblings: Mapping[str, Siblings],
 ) -> TranscriptView:
-    """A branch of a conversation. `template_system` is what the chat template adds when nobody wrote any."""
+    """A branch of a conversation."""
     views = [message_view(message, running, siblings.get(message.id)) for message in messages]
     if views and views[-1].role == "user":
         views[-1] = replace(views[-1], unanswered=True)
-    return TranscriptView(
-        views,
-        conversation.cut_id,
-        conversation.system_prompt or template_system,
-        not conversation.system_prompt and bool(template_system),
-    )
+    return TranscriptView(views, conversation.cut_id, system)
 
 
 def conversation_groups(
@@ -168,6 +183,7 @@ def _quiet_line(record: MessageRecord) -> QuietLine | None:
     begun = (record.context or {}).get("begun", 0)
     return QuietLine(
         completion_tokens=usage["completion_tokens"] + begun,
+        reasoning_tokens=usage.get("reasoning_tokens", 0),
         begun=begun,
         prompt_tokens=usage["prompt_tokens"],
         cached_tokens=usage["cached_tokens"],
@@ -183,6 +199,13 @@ def _can_continue(record: MessageRecord) -> bool:
     """Whether the reply was cut short and has a beginning."""
     ended = record.status in (Status.DONE, Status.INTERRUPTED)
     return ended and record.finish_reason != "stop" and bool(record.token_ids)
+
+
+def _reasoning(record: MessageRecord) -> ReasoningView | None:
+    if not record.reasoning:
+        return None
+    seconds = record.timings.get("reasoning_s") if record.timings else None
+    return ReasoningView(record.reasoning, thought_words(seconds))
 
 
 def _reuse_lost(context: Mapping[str, Any] | None) -> str | None:

@@ -15,12 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from inference.context import ContextFit, fit, measure, reserve_for
 from inference.engine import Engine
 from inference.model_loader import Tokenizing
-from inference.types import MAX_SEED, ChatMessage, ModelPhase, SamplingParams
+from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
 from storage.conversations import Conversations
 from storage.records import ConversationRecord, Json, MessageRecord
 from web.errors import Refused
 from web.protocol import ContextView
-from web.reuse import system_hash, why_lost
+from web.reuse import reusable_tokens, system_hash, why_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Prompts:
     def params(self, tokenizing: Tokenizing) -> SamplingParams:
         """The model's defaults, with a seed and a limit that the reply's record can name."""
         defaults = tokenizing.model.defaults
-        reserve = reserve_for(tokenizing.model.context_window, defaults.max_tokens)
+        reserve = reserve_for(self._engine.window, defaults.max_tokens)
         return replace(defaults, seed=secrets.randbelow(MAX_SEED), max_tokens=reserve)
 
     def fit(
@@ -105,10 +105,11 @@ class Prompts:
             branch.system_prompt,
             as_history(branch.messages, tokenizing.model.name),
             text,
-            window=tokenizing.model.context_window,
+            window=self._engine.window,
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
             begun=begun,
+            thinking=self._engine.config.thinking,
         )
 
     def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
@@ -131,11 +132,27 @@ class Prompts:
             branch.system_prompt,
             as_history(branch.messages, tokenizing.model.name),
             text,
-            window=tokenizing.model.context_window,
+            window=self._engine.window,
             cut_key=branch.cut_id,
+            thinking=self._engine.config.thinking,
         )
 
-    def record(self, tokenizing: Tokenizing, branch: Branch, fitted: ContextFit) -> dict[str, Any]:
+    def request(
+        self, tokenizing: Tokenizing, branch: Branch, fitted: ContextFit, params: SamplingParams
+    ) -> tuple[GenerationRequest, dict[str, Any]]:
+        """What the engine is asked for, still without a name, and what the reply keeps about it."""
+        context = self._record(tokenizing, branch, fitted)
+        request = GenerationRequest(
+            "",
+            fitted.prompt_ids,
+            params,
+            reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
+            reasoning=fitted.reasoning,
+            begun=fitted.begun,
+        )
+        return request, context
+
+    def _record(self, tokenizing: Tokenizing, branch: Branch, fitted: ContextFit) -> dict[str, Any]:
         """What the reply keeps about its prompt."""
         record = {
             "window": fitted.window,
@@ -146,6 +163,8 @@ class Prompts:
             "begun": fitted.begun,
             "reserve": fitted.reserve,
             "left_out": list(fitted.left_out),
+            "system_folded": fitted.system_folded,
+            "thinking": self._engine.config.thinking,
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
             "system_hash": system_hash(branch.system_prompt),
@@ -161,6 +180,8 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
             message.text,
             message.token_ids if message.model == model else None,
             key=message.id,
+            reasoning=message.reasoning,
+            thinking=message.context.get("thinking") if message.context else None,
         )
         for message in messages
         if message.role == "user" or message.text

@@ -93,6 +93,9 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
 
     In this order: `blocks` (finished HTML blocks) go in before the tail; `tail`, when present, replaces the
     whole tail; `code`, when present, is text to append to the open code block that the tail ends with.
+
+    `reasoning` is text, not HTML, to append to what the model thinks before it answers. Once that is over,
+    `thought` is what it is folded under, such as "Thought for 3.2 s".
     """
 
     message_id: str
@@ -100,6 +103,8 @@ class Delta(Struct, frozen=True, tag="delta", tag_field="type", omit_defaults=Tr
     blocks: tuple[str, ...] = ()
     tail: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    thought: str | UnsetType = UNSET
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="type"):
@@ -166,6 +171,12 @@ class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
     html: str
 
 
+class DeviceConnected(Struct, frozen=True, tag="device_connected", tag_field="type"):
+    """A device was let in. Goes to the owner's sockets."""
+
+    name: str
+
+
 class Error(Struct, frozen=True, tag="error", tag_field="type"):
     """A command failed; nothing of it was done. `needed` and `limit` come with `too_long`, in tokens;
     `waiting` and `limit` with `busy` when the queue is full, in places.
@@ -190,6 +201,7 @@ ServerFrame: TypeAlias = (
     | Counted
     | StatusFrame
     | Conversations
+    | DeviceConnected
     | Error
 )
 

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from inference.models.locate import check
 from storage.database import Database
+from storage.devices import Devices
 from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
@@ -21,7 +22,8 @@ from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
 from web.settings import Settings
-from web.terminal import StatusPrinter
+from web.sharing import share
+from web.terminal import StatusPrinter, print_invitation
 
 GRACE_S = 3
 
@@ -38,12 +40,15 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
     with listener, sole_user(settings.data_dir):
         database = Database.open(settings.data_dir)
         printer = StatusPrinter()
-        hosts = loopback_hosts(port)
-        app = build(settings, database, hosts=hosts, on_status=printer, on_hang=exit_hung)
+        sharing = share(port, Devices(database)) if settings.lan else None
+        hosts = sharing.hosts if sharing else loopback_hosts(port)
+        app = build(settings, database, hosts=hosts, sharing=sharing, on_status=printer, on_hang=exit_hung)
+        print(f"Ondol is at http://127.0.0.1:{port}  (Ctrl+C ends it)", flush=True)
+        if sharing is not None:
+            print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue())
         # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: sys.exit(0))
-        print(f"Ondol is at http://{settings.host}:{port}  (Ctrl+C ends it)", flush=True)
         try:
             uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
         finally:

@@ -18,9 +18,10 @@ from web.hub import Hub
 from web.presenter import Presenter, conversation_groups, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, StatusFrame
+from web.sharing import Sharing
 from web.trash import Trash
 from web.turns import Turns
-from web.views import ConversationGroup, TranscriptView
+from web.views import ConversationGroup, SystemView, TranscriptView
 from web.wording import runs_in_words
 
 
@@ -47,6 +48,7 @@ class Services:
     prompts: Prompts
     hub: Hub
     presenter: Presenter
+    sharing: Sharing | None = None
 
     def status_frame(self) -> StatusFrame:
         """What the model is doing, for people."""
@@ -85,9 +87,8 @@ class Services:
         messages = await run_in_threadpool(self._path, conversation)
         siblings = await run_in_threadpool(self.branches.siblings, conversation.id)
         now = running.view() if running else None
-        view = await run_in_threadpool(
-            transcript_view, conversation, messages, now, self.template_system(), siblings
-        )
+        system = self.system_view(conversation.system_prompt)
+        view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings)
         context = await self.prompts.context_of(conversation)
         return Shown(view, context, running, now.seq if now else 0)
 
@@ -99,10 +100,16 @@ class Services:
         siblings = self.branches.siblings(record.conversation_id).get(record.id)
         return self.presenter.message(message_view(record, running, siblings))
 
-    def template_system(self) -> str:
-        """System text that the model's chat template adds when there is none of ours."""
+    def system_view(self, system_prompt: str) -> SystemView | None:
+        """The system text that the model reads: ours, or what its chat template adds where there is none."""
         tokenizing = self.engine.tokenizing
-        return tokenizing.tokenizer.template.default_system if tokenizing else ""
+        if tokenizing is None:
+            return SystemView(system_prompt) if system_prompt else None
+        template = tokenizing.tokenizer.template
+        if system_prompt:
+            return SystemView(system_prompt, folded=not template.takes_system)
+        added = template.default_system(self.engine.config.thinking)
+        return SystemView(added, by_template=True) if added else None
 
     async def finished_frame(self, reply_id: str) -> protocol.Finished:
         """The last frame of a reply that has just been stored."""

@@ -32,12 +32,18 @@ class Settings:
 
     model: str = DEFAULT_MODEL
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
-    host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    lan: bool = False
     compute_dtype: ComputeDtype = "auto"
+    thinking: bool = True
     speculation: Speculation = "auto"
     data_dir: Path = field(default_factory=default_data_dir)
     models_dir: Path = field(default_factory=default_models_dir)
+
+    @property
+    def host(self) -> str:
+        """What to listen on. Shared, it is every address: those of the network may change meanwhile."""
+        return "0.0.0.0" if self.lan else "127.0.0.1"
 
     @property
     def prefix_cache_dir(self) -> Path:
@@ -52,5 +58,6 @@ class Settings:
             models_dir=self.models_dir,
             system_prompt=self.system_prompt,
             compute_dtype=self.compute_dtype,
+            thinking=self.thinking,
             speculation=self.speculation,
         )

@@ -1,11 +1,47 @@
-"""What the owner reads in the terminal: addresses and the model's progress, on standard error."""
+"""What the owner reads in the terminal: how to connect devices, and the model's progress (standard error)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.text import Text
 
 from inference.types import ModelPhase, ModelStatus
+from web.lan import qr_text
+from web.sharing import pairing_url
+
+NOT_ENCRYPTED = "Not encrypted: everyone on this network can read along."
+
+
+def print_invitation(
+    owner_url: str, addresses: Sequence[str], code: str, console: Console | None = None
+) -> None:
+    """How the owner and other devices connect to a server that is shared on the network."""
+    console = console or Console(highlight=False)
+    console.print(f"  Your own browser:  {owner_url}", markup=False, soft_wrap=True)
+    for address in addresses or ["nowhere yet: this machine has no address on a private network"]:
+        console.print(f"  Other devices:     {address}", markup=False, soft_wrap=True)
+    life = "for one device, good for two minutes; your own page makes more"
+    console.print(f"  Pairing code:      {spaced(code)}  ({life})", markup=False, soft_wrap=True)
+    console.print(f"  {NOT_ENCRYPTED}", markup=False, soft_wrap=True)
+    if addresses:
+        _print_qr(console, qr_text(pairing_url(addresses[0], code)))
+
+
+def spaced(code: str) -> str:
+    """A code as people read it aloud."""
+    return f"{code[:4]} {code[4:]}"
+
+
+def _print_qr(console: Console, picture: str) -> None:
+    try:
+        picture.encode(console.encoding)
+    except UnicodeEncodeError:
+        return  # such a terminal has no characters to draw it with; the code is there to be typed
+    for line in picture.splitlines():
+        console.print(Text(line, style="#000000 on #ffffff"), soft_wrap=True)
 
 
 class StatusPrinter:

@@ -36,7 +36,7 @@ from web.generation import Generation, Prior
 from web.generations import Generations
 from web.prompts import Branch, Prompts, as_json, from_json
 from web.protocol import ContextView
-from web.reuse import as_part, reusable_tokens
+from web.reuse import as_part
 
 TITLE_LENGTH = 60
 
@@ -135,9 +135,7 @@ class Turns:
             model=tokenizing.model.name,
             params=as_json(params),
         )
-        context = self._prompts.record(tokenizing, branch, fitted)
-        reusable = reusable_tokens(branch.messages, context["reuse_lost"])
-        request = GenerationRequest("", fitted.prompt_ids, params, reusable_tokens=reusable)
+        request, context = self._prompts.request(tokenizing, branch, fitted, params)
         begin = self._conversations.begin_turn
         return await self._begin(_Prepared(lambda: begin(turn), request, context, asks=True))
 
@@ -161,9 +159,7 @@ class Turns:
             model=tokenizing.model.name,
             params=as_json(params),
         )
-        context = self._prompts.record(tokenizing, branch, fitted)
-        reusable = reusable_tokens(branch.messages, context["reuse_lost"])
-        request = GenerationRequest("", fitted.prompt_ids, params, reusable_tokens=reusable)
+        request, context = self._prompts.request(tokenizing, branch, fitted, params)
         begin = self._conversations.begin_reply
         return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False))
 
@@ -186,7 +182,7 @@ class Turns:
         )
         fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params, ids)
         whole = Branch(branch.system_prompt, branch.cut_id, (*branch.messages, question, reply))
-        context = self._prompts.record(tokenizing, whole, fitted)
+        request, context = self._prompts.request(tokenizing, whole, fitted, params)
         context["continued"] = [*(reply.context or {}).get("continued", ()), as_part(reply)]
         new = NewContinuation(
             client_id=command.id,
@@ -195,8 +191,6 @@ class Turns:
             cut_id=_cut_id(fitted, question.id),
             context=context,
         )
-        reusable = reusable_tokens(whole.messages, context["reuse_lost"])
-        request = GenerationRequest("", fitted.prompt_ids, params, reusable_tokens=reusable, begun=len(ids))
         begin = self._conversations.begin_continuation
         prior = await run_in_threadpool(Prior.of, reply)
         return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False, prior=prior))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from storage.records import Siblings
+from storage.records import DeviceRecord, Siblings
 from web.protocol import ContextView, StatusFrame
 
 
@@ -22,6 +22,7 @@ class QuietLine:
     """
 
     completion_tokens: int
+    reasoning_tokens: int
     begun: int
     prompt_tokens: int
     cached_tokens: int
@@ -30,6 +31,18 @@ class QuietLine:
     stop_s: float | None
     reuse_lost: str | None
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningView:
+    """What a model thought before a reply: plain text, and the words it is folded under.
+
+    `running` while it is still being thought.
+    """
+
+    text: str
+    words: str
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +65,32 @@ class MessageView:
     error: str | None = None
     waiting: str | None = None
     line: QuietLine | None = None
+    reasoning: ReasoningView | None = None
     siblings: Siblings | None = None
     unanswered: bool = False
     can_continue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptView:
-    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the beginning).
+class SystemView:
+    """The system text that the model reads before a conversation.
 
-    `system` is the system text that the model reads before them; `system_by_template` when nobody wrote it
-    but the model's own chat template.
+    `by_template` when nobody wrote it but the model's own chat template. `folded` when the model has no
+    system role: the text then heads the first message.
     """
+
+    text: str
+    by_template: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptView:
+    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first)."""
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
-    system: str = ""
-    system_by_template: bool = False
+    system: SystemView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +111,35 @@ class ConversationGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingView:
+    """That the server is shared on the network: the likeliest address, if any, and who is looking."""
+
+    addresses: Sequence[str]
+    is_owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationView:
+    """What the owner shows to a new device. `life_s` is for how long the code is good.
+
+    `qr_svg` holds the first address and the code; empty where there is no address. `own_id` is the device
+    that looks.
+    """
+
+    addresses: Sequence[str]
+    code: str
+    life_s: float
+    qr_svg: Markup
+    devices: Sequence[DeviceRecord]
+    own_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatPage:
-    """The whole page. `conversation_id` and `title` are None for a chat that has not begun."""
+    """The whole page. `conversation_id` and `title` are None for a chat that has not begun.
+
+    `sharing` is None on a server that only this machine reaches.
+    """
 
     conversation_id: str | None
     title: str | None
@@ -100,3 +149,4 @@ class ChatPage:
     context: ContextView | None
     examples: Sequence[str]
     version: str
+    sharing: SharingView | None = None

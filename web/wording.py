@@ -30,6 +30,18 @@ def waiting_line(progress: Queued | Prefill | None) -> str | None:
     return None
 
 
+THINKING = "Thinking…"
+
+
+def thought_words(seconds: float | None) -> str:
+    """What the reasoning of a reply is folded under; None where nobody measured it."""
+    if seconds is None:
+        return "Thought"
+    if seconds < 60:
+        return f"Thought for {seconds:.1f} s"
+    return f"Thought for {seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
 def ordinal(number: int) -> str:
     """1st, 2nd, 3rd, 4th …"""
     suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

@@ -5,6 +5,7 @@ import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
 import { Follow } from "./follow.js";
+import { join, takeSecret } from "./joining.js";
 import { newId } from "./protocol.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
@@ -37,13 +38,29 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     connection.hidden = true;
     chat.opened();
   },
-  received: (frame) => chat.received(frame),
+  received(frame) {
+    if (frame.type !== "device_connected") return chat.received(frame);
+    document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
+  },
   lost(failures) {
     connection.textContent = failures < 4 ? "Reconnecting…" :
       "Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.";
     connection.hidden = false;
   },
 });
+
+document.querySelector('[data-action="connect-device"]')?.addEventListener("click", async () => {
+  const { openDevices } = await import("./devices.js");
+  openDevices(byId("devices"));
+});
+
+/** A link for connecting was opened in a browser that is let in: only the owner's makes a difference. */
+async function enter() {
+  const secret = takeSecret();
+  if (secret?.owner && "guest" in byId("app").dataset && !(await join(secret))) location.replace("/");
+}
+addEventListener("hashchange", enter);
+enter();
 
 listenForCopying(byId("transcript"));
 startChrome();

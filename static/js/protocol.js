@@ -8,7 +8,8 @@
  *   user_html: string, reply_html: string, cut_id: ?string}} AcceptedFrame
  * @typedef {{type: "queued", message_id: string, seq: number, position: number, eta_s: ?number, loading: boolean}} QueuedFrame
  * @typedef {{type: "prefill", message_id: string, seq: number, done: number, total: number, cached: number}} PrefillFrame
- * @typedef {{type: "delta", message_id: string, seq: number, blocks?: string[], tail?: string, code?: string}} DeltaFrame
+ * @typedef {{type: "delta", message_id: string, seq: number, blocks?: string[], tail?: string, code?: string,
+ *   reasoning?: string, thought?: string}} DeltaFrame
  * @typedef {{type: "finished", message_id: string, seq: number, finish_reason: string, html: string,
  *   context: ?ContextView}} FinishedFrame
  * @typedef {{type: "status", phase: string, message: string, done: number, total: number, model: string,

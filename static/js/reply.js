@@ -16,12 +16,26 @@ export function applyToReply(element, frame) {
 }
 
 /** @param {HTMLElement} element @param {import("./protocol.js").DeltaFrame} delta */
-function applyDelta(element, { blocks, tail, code }) {
+function applyDelta(element, { blocks, tail, code, reasoning, thought }) {
+  if (reasoning) showReasoning(element.querySelector(".reasoning"), reasoning);
+  if (thought) endReasoning(element.querySelector(".reasoning"), thought);
   const rest = element.querySelector(".tail");
   if (blocks?.length) element.querySelector(".body").insertAdjacentHTML("beforeend", blocks.join(""));
   if (tail !== undefined) rest.innerHTML = tail;
   if (code) lastOf(rest, "code")?.append(code);
   element.querySelector(".waiting").hidden = true;
+}
+
+/** @param {HTMLElement} fold @param {string} text what is to be appended */
+function showReasoning(fold, text) {
+  fold.hidden = false;
+  fold.querySelector(".reasoning-text").append(text);
+}
+
+/** @param {HTMLElement} fold @param {string} words */
+function endReasoning(fold, words) {
+  delete fold.dataset.running;
+  fold.querySelector(".reasoning-words").textContent = words;
 }
 
 /** @param {HTMLElement} element @param {string} words @param {?number} warm the share already computed */

@@ -68,9 +68,11 @@ export class Transcript {
       return true;
     }
     const hadFocus = element.contains(document.activeElement);
+    const wasOpen = element.querySelector(".reasoning")?.open;
     element.replaceWith(fragment(frame.html));
     const finished = this.find(frame.message_id);
-    if (hadFocus) finished.querySelector("button").focus({ preventScroll: true });
+    finished.querySelector(".reasoning")?.toggleAttribute("open", wasOpen);
+    if (hadFocus) finished.querySelector("summary, button").focus({ preventScroll: true });
     addCopyButtons(finished);
     return true;
   }

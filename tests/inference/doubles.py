@@ -26,6 +26,7 @@ CHATML = (
 CHATML_WITH_OWN_SYSTEM = (
     "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}" + CHATML
 )
+OPENING = "assistant\n"
 SPECIALS = ("<|im_start|>", "<|im_end|>")
 VOCAB_SIZE = 256 + len(SPECIALS)
 START, END = 256, 257
@@ -96,7 +97,8 @@ class ScriptedBackend:
 
     A NUL in the reply stands for logits that are not a number. `computed` counts the tokens of every prefill
     chunk; `pace`, when given, has to be released once a step. `fail_with` is raised by the next step,
-    `fail_copies_with` by the next copy of a block.
+    `fail_copies_with` by the next copy of a block. `opening` is what the generation prompt says after its
+    first token.
     """
 
     def __init__(
@@ -106,7 +108,9 @@ class ScriptedBackend:
         *,
         window: int = 512,
         pace: threading.Semaphore | None = None,
+        opening: str = OPENING,
     ) -> None:
+        self._opening = tokenizer.encode_text(opening)
         self.computed: list[int] = []
         self.batches: list[int] = []
         self.pace = pace
@@ -186,7 +190,7 @@ class ScriptedBackend:
         """Certain of the next byte of the reply, judged by the tokens that the KV cache really holds."""
         start = len(kv.tokens) - kv.tokens[::-1].index(START)
         prompt = kv.tokens[: start - 1]
-        said = kv.tokens[start + len(self._tokenizer.encode_text("assistant\n")) :]
+        said = kv.tokens[start + len(self._opening) :]
         planned = self._tokenizer.encode_text(self._reply(self._tokenizer.decode(prompt)))
         token = planned[len(said)] if len(said) < len(planned) else END
         if token == self._nul:
@@ -213,13 +217,16 @@ def no_progress(*_: object) -> None:
 
 
 def scripted_loader(
-    reply: Callable[[str], str], made: list[ScriptedBackend], pace: threading.Semaphore | None = None
+    reply: Callable[[str], str],
+    made: list[ScriptedBackend],
+    pace: threading.Semaphore | None = None,
+    opening: str = OPENING,
 ) -> Callable[[PreparedModel, EngineConfig, Progress], ScriptedBackend]:
     """A `LoadBackend` that makes a scripted backend and leaves it in `made`."""
 
     def load(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> ScriptedBackend:
         backend = ScriptedBackend(
-            ChatTokenizer.load(prepared), reply, window=prepared.context_window, pace=pace
+            ChatTokenizer.load(prepared), reply, window=prepared.context_window, pace=pace, opening=opening
         )
         made.append(backend)
         return backend

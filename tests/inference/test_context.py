@@ -45,7 +45,7 @@ def test_the_prompt_is_what_the_template_renders() -> None:
 
 def test_a_system_text_of_the_template_is_counted() -> None:
     tokenizer = chat_tokenizer(CHATML_WITH_OWN_SYSTEM)
-    assert tokenizer.template.default_system == "Be kind."
+    assert tokenizer.template.default_system() == "Be kind."
     # One token a byte: <|im_start|> s y s t e m \n B e   k i n d . <|im_end|> \n
     assert fit(tokenizer, "", [], "hello", window=512).system == 1 + 7 + 8 + 1 + 1
 

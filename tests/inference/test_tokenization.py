@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from inference.chat_template import ChatTemplate
-from inference.errors import TemplateFailed
 from inference.types import ChatMessage
 from tests.inference.doubles import CHATML, CHATML_WITH_OWN_SYSTEM, END, byte_tokenizer, chat_tokenizer
 
@@ -95,7 +94,7 @@ def test_a_reply_that_the_template_rewrote_is_tokenized_anew_and_said() -> None:
     tokenizer = chat_tokenizer(TRIMMING)
     ids = tokenizer.encode_text(" hi ")
     encoded = tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", " hi ", ids)])
-    assert encoded.reuse_lost == "1 earlier reply stands in the prompt with other text than was generated"
+    assert encoded.reuse_lost == "the last reply stands in the prompt with other text than was generated"
     assert (
         encoded.ids == tokenizer.encode_chat([ChatMessage("user", "a"), ChatMessage("assistant", "hi")]).ids
     )
@@ -129,29 +128,3 @@ def test_a_template_without_a_system_role_gets_it_in_the_first_user_turn() -> No
         )
         == 2
     )
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{{ messages.append(1) }}",
-        "{{ cycler.__init__.__globals__.os.system('true') }}",
-        "{{ raise_exception('no') }}",
-        "{{ nothing.here }}",
-    ],
-)
-def test_a_template_cannot_leave_its_sandbox(source: str) -> None:
-    with pytest.raises(TemplateFailed):
-        ChatTemplate(source).render([ChatMessage("user", "a")], generation_prompt=True)
-
-
-def test_a_template_that_writes_without_end_is_ended() -> None:
-    endless = "{% for a in range(99999) %}{% for b in range(99999) %}xxxxxxxxxx{% endfor %}{% endfor %}"
-    with pytest.raises(TemplateFailed, match="8,000,000 characters"):
-        ChatTemplate(endless).render([ChatMessage("user", "a")], generation_prompt=True)
-
-
-def test_an_unreadable_template_is_refused() -> None:
-    with pytest.raises(TemplateFailed, match="cannot be read"):
-        ChatTemplate("{% for %}")

@@ -31,7 +31,7 @@ class Held:
 
     def acquire(self) -> None:
         self.reached.set()
-        self._free.wait(WAIT_S)
+        self._free.wait(3 * WAIT_S)  # longer than any test waits
 
     def release(self, steps: int = 1) -> None:
         self._free.set()

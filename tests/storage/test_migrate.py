@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -15,6 +16,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from storage.conversations import Conversations
 from storage.database import Database
+from storage.devices import Devices
 from storage.engine import make_engine
 from storage.errors import DamagedDatabase, SchemaTooNew, StorageError
 from storage.files import FILE_NAME
@@ -24,12 +26,13 @@ from storage.sqlite import load_library
 from storage.tables import Table
 from tests.storage.examples import a_turn, contents
 
-NEXT = """
+NEWEST = REVISIONS[-1]
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "next"
+down_revision = "{NEWEST}"
 
 
 def upgrade():
@@ -48,7 +51,7 @@ def schema(engine: Engine) -> set[str]:
 
 @pytest.fixture
 def path(folder: Path) -> Path:
-    """A database at the first revision, with one conversation."""
+    """A database at the newest revision, with one conversation."""
     with closing(Database.open(folder)) as database:
         Conversations(database).begin_turn(a_turn(title="Kept"))
     return folder / FILE_NAME
@@ -66,7 +69,7 @@ def scripts(tmp_path: Path) -> Path:
     """Our revisions and a later one that rebuilds a table which others refer to."""
     copied = tmp_path / "100% scripts"
     shutil.copytree(FOLDER, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    (copied / "versions" / "0002_colour.py").write_text(NEXT)
+    (copied / "versions" / "next_colour.py").write_text(NEXT)
     return copied
 
 
@@ -90,29 +93,50 @@ def test_the_listed_revisions_are_those_of_the_scripts() -> None:
 
 
 def test_migrating_keeps_every_row(engine: Engine, path: Path, scripts: Path) -> None:
-    migrate(path, load_library(), "0001", scripts)
+    migrate(path, load_library(), NEWEST, scripts)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT title, colour FROM conversations")).all() == [("Kept", "grey")]
         assert connection.scalar(text("SELECT count(*) FROM messages")) == 2
-        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "0002"
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "next"
+
+
+def test_a_database_of_the_first_version_opens_with_its_messages(tmp_path: Path) -> None:
+    first, path = tmp_path / "first", tmp_path / "data" / FILE_NAME
+    later = [f"{revision}_*" for revision in REVISIONS[1:]]
+    shutil.copytree(FOLDER, first, ignore=shutil.ignore_patterns("__pycache__", *later))
+    path.parent.mkdir()
+    migrate(path, load_library(), None, first)
+    with closing(load_library().connect(str(path))) as old:
+        now = "2026-01-02 03:04:05"
+        old.execute("INSERT INTO conversations VALUES ('c', 'Old', '', 'r', NULL, ?, ?)", (now, now))
+        for values in (("u", None, "user", "hi"), ("r", "u", "assistant", "yes")):
+            old.execute(
+                "INSERT INTO messages (id, conversation_id, parent_id, role, text, status, created_at)"
+                f" VALUES (?, 'c', ?, ?, ?, 'done', '{now}')",
+                values,
+            )
+        old.commit()
+    with closing(Database.open(path.parent)) as database:
+        messages = Conversations(database).path("c")
+    assert [(m.text, m.reasoning) for m in messages] == [("hi", None), ("yes", None)]
 
 
 def test_migrating_keeps_a_copy_that_opens(path: Path, scripts: Path, tmp_path: Path) -> None:
-    migrate(path, load_library(), "0001", scripts)
+    migrate(path, load_library(), NEWEST, scripts)
     with pytest.raises(SchemaTooNew):
         Database.open(path.parent)
     (tmp_path / "back").mkdir()
-    shutil.copy(path.with_name(f"{FILE_NAME}.schema-0001"), tmp_path / "back" / FILE_NAME)
+    shutil.copy(path.with_name(f"{FILE_NAME}.schema-{NEWEST}"), tmp_path / "back" / FILE_NAME)
     with closing(Database.open(tmp_path / "back")) as database:
         assert [each.title for each in Conversations(database).list_recent()] == ["Kept"]
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path, scripts: Path) -> None:
     before = schema(engine)
-    with (scripts / "versions" / "0002_colour.py").open("a") as script:
+    with (scripts / "versions" / "next_colour.py").open("a") as script:
         script.write("    op.execute('INSERT INTO nowhere VALUES (1)')\n")
     with pytest.raises(StorageError, match="nowhere"):
-        migrate(path, load_library(), "0001", scripts)
+        migrate(path, load_library(), NEWEST, scripts)
     assert schema(engine) == before
     engine.dispose()
     with closing(Database.open(path.parent)) as database:
@@ -120,10 +144,10 @@ def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path
 
 
 def test_a_migration_that_loses_a_parent_is_undone(engine: Engine, path: Path, scripts: Path) -> None:
-    with (scripts / "versions" / "0002_colour.py").open("a") as script:
+    with (scripts / "versions" / "next_colour.py").open("a") as script:
         script.write("    op.execute('DELETE FROM conversations')\n")
     with pytest.raises(DamagedDatabase, match="lost row in messages"):
-        migrate(path, load_library(), "0001", scripts)
+        migrate(path, load_library(), NEWEST, scripts)
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM conversations")) == 1
 
@@ -147,3 +171,23 @@ def test_a_backup_of_a_damaged_file_is_not_kept(path: Path, tmp_path: Path) -> N
     with pytest.raises(DamagedDatabase):
         back_up(path, tmp_path / "copy.sqlite3", load_library())
     assert [file.name for file in tmp_path.iterdir()] == [path.parent.name]
+
+
+def test_every_older_schema_is_brought_to_the_newest_with_its_rows(tmp_path: Path) -> None:
+    for revision in REVISIONS[:-1]:
+        path = tmp_path / revision / FILE_NAME
+        path.parent.mkdir()
+        older = make_engine(path, load_library(), begin="BEGIN IMMEDIATE", pool_size=1)
+        config = Config()
+        config.set_main_option("script_location", str(FOLDER))
+        with older.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+            connection.execute(
+                text("INSERT INTO conversations VALUES ('c', 'Kept', '', NULL, NULL, :t, :t)"),
+                {"t": "2026-11-29 12:00:00"},
+            )
+        older.dispose()
+        with closing(Database.open(path.parent)) as database:
+            assert [each.title for each in Conversations(database).list_recent()] == ["Kept"]
+            assert Devices(database).list_valid() == []

@@ -19,13 +19,19 @@ from websockets.sync.client import ClientConnection, connect
 from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel
 from storage.database import Database
-from tests.inference.doubles import ScriptedBackend, prepare_double, scripted_loader
+from storage.devices import Devices
+from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
 from web.access import loopback_hosts
 from web.app import build_app
+from web.lan import LanHosts
 from web.server import listen, uvicorn_config
 from web.settings import Settings
+from web.sharing import share
 
 WAIT_S = 20
+OTHER_ADDRESS = "127.0.0.2"
+"""Linux has all of 127.0.0.0/8: a second address whose traffic never leaves the machine."""
+PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) Version/18.5 Mobile/15E148 Safari/604.1"
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class SmallSettings(Settings):
 class Served:
     """One run of the server. `pace` makes the double wait for a permit at every step; `engine` changes its
     configuration. `hangs` is told of a worker that hangs.
+
+    With `lan` it is shared, and answers on a second address of this machine, as it would on the network.
     """
 
     def __init__(
@@ -54,8 +62,12 @@ class Served:
         pace: threading.Semaphore | None = None,
         prepare: Callable[..., PreparedModel] | None = None,
         system_prompt: str = "Be brief.",
+        template: str = CHATML,
+        thinking: bool = True,
+        opening: str = OPENING,
         port: int = 0,
         engine: Mapping[str, Any] | None = None,
+        lan: bool = False,
     ) -> None:
         self.hangs: Queue[str] = Queue()
         self.backends: list[ScriptedBackend] = []
@@ -65,21 +77,29 @@ class Served:
             data_dir=folder / "data",
             models_dir=folder / "models",
             system_prompt=system_prompt,
+            thinking=thinking,
             changes=engine or {},
         )
         self.database = Database.open(settings.data_dir)
         listener = listen("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
+        listeners = [listener]
+        if lan:
+            listeners.append(listen(OTHER_ADDRESS, self.port))
+            self.sharing = share(self.port, Devices(self.database), _double_hosts(self.port))
+            self.owner_url = self.sharing.owner_url()
         app = build_app(
             settings,
             self.database,
-            hosts=loopback_hosts(self.port),
+            hosts=self.sharing.hosts if lan else loopback_hosts(self.port),
+            sharing=self.sharing if lan else None,
             on_hang=self.hangs.put,
-            prepare_model=prepare or (lambda *_: prepare_double(folder / "model", window=window)),
-            backend=scripted_loader(reply, self.backends, pace),
+            prepare_model=prepare
+            or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
+            backend=scripted_loader(reply, self.backends, pace, opening),
         )
         self._server = uvicorn.Server(uvicorn_config(app))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]})
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
 
@@ -93,13 +113,36 @@ class Served:
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         return httpx2.post(self.url + path, json=body, headers={"Origin": self.url, **headers})
 
-    def client(self) -> Client:
-        connection = connect(f"ws://127.0.0.1:{self.port}/ws", origin=self.url, max_size=2**24)
+    @property
+    def lan_url(self) -> str:
+        return f"http://{OTHER_ADDRESS}:{self.port}"
+
+    def join(self, source: str = "127.0.0.1", cookie: str = "", **secret: str) -> httpx2.Response:
+        """Show a code or the owner's secret, from an address of this machine."""
+        headers = {"Origin": self.url, "User-Agent": PHONE, **({"Cookie": cookie} if cookie else {})}
+        with httpx2.Client(transport=httpx2.HTTPTransport(local_address=source)) as client:
+            return client.post(self.url + "/pair", json=secret, headers=headers)
+
+    def guest(self) -> str:
+        """A new guest's cookie, as a header."""
+        return cookie_of(self.join(code=self.sharing.codes.issue()))
+
+    def owner(self) -> str:
+        """A new cookie of the owner's, as a header."""
+        return cookie_of(self.join(owner=self.owner_url.partition("#owner=")[2]))
+
+    def client(self, cookie: str = "") -> Client:
+        connection = connect(
+            f"ws://127.0.0.1:{self.port}/ws",
+            origin=self.url,
+            max_size=2**24,
+            additional_headers={"Cookie": cookie} if cookie else {},
+        )
         return Client(self._sockets.enter_context(connection))
 
-    def ready_client(self) -> Client:
+    def ready_client(self, cookie: str = "") -> Client:
         """A client of a server whose model is ready."""
-        client = self.client()
+        client = self.client(cookie)
         client.wait_for("status", phase="ready")
         return client
 
@@ -113,6 +156,21 @@ class Served:
             self._thread.join(0.01)
         assert not self._thread.is_alive()
         self._sockets.close()
+
+
+def cookie_of(response: httpx2.Response) -> str:
+    """What the browser would send from now on."""
+    assert response.status_code == 204, response.text
+    return str(response.headers["set-cookie"]).partition(";")[0]
+
+
+def _double_hosts(port: int) -> LanHosts:
+    return LanHosts(
+        port,
+        always=loopback_hosts(port),
+        names=lambda: ["house", "house.local"],
+        addresses=lambda: [OTHER_ADDRESS],
+    )
 
 
 class Client:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.web.conftest import echo
 from tests.web.serving import Served
+from web.access import AccessGuard
 
 ROUTES = ("/", "/c/nobody", "/health", "/static/nothing", "/nowhere")
 
@@ -104,8 +108,37 @@ def test_a_change_from_another_origin_is_refused(served: Served, index: int) -> 
 
 
 def test_forwarded_requests_are_refused(served: Served) -> None:
-    for name in ("X-Forwarded-For", "X-Forwarded-Host", "Forwarded"):
-        assert served.get("/", **{name: "127.0.0.1"}).status_code == 403
+    for name in ("X-Forwarded-For", "X-Forwarded-Host", "x-forwarded-proto", "Forwarded", "X-Real-IP", "Via"):
+        assert served.get("/", **{name: "127.0.0.1"}).status_code == 403, name
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "status"),
+    [
+        ("192.168.0.7", "192.168.0.2", 200),
+        ("10.1.2.3", "10.0.0.1", 200),
+        ("100.64.0.9", "100.64.0.1", 200),
+        ("8.8.8.8", "192.168.0.2", 403),
+        ("192.168.0.7", "9.9.9.9", 403),
+        ("2001:4860:4860::8888", "192.168.0.2", 403),
+    ],
+)
+def test_connections_from_or_to_public_addresses_are_refused(client: str, server: str, status: int) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("inside")(scope, receive, send)
+
+    statuses = []
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status"))
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"house:1")]}
+    scope |= {"client": (client, 5), "server": (server, 1)}
+    asyncio.run(AccessGuard(app, {"house:1"})(scope, receive, send))
+    assert statuses[0] == status
 
 
 @pytest.mark.parametrize("route", ROUTES)

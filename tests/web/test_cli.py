@@ -21,6 +21,8 @@ from inference.types import SamplingParams
 from storage.database import Database
 from storage.files import FILE_NAME
 from tests.inference.backends.tiny import write_tiny_llama
+from web.lan import private_addresses, qr_text
+from web.terminal import NOT_ENCRYPTED
 
 ONDOL = Path(sys.executable).with_name("ondol")
 
@@ -161,7 +163,7 @@ def test_ask_prints_one_object_and_stores_nothing(
     report = json.loads(first.stdout)
     assert 1 <= report["memory_plan"]["max_sequences"] <= 8
     assert report["memory_plan"]["window"] <= report["memory_plan"]["kv_tokens"]
-    for key in ("reply", "usage", "timings", "context", "model", "quantization"):
+    for key in ("reply", "reasoning", "usage", "timings", "context", "model", "quantization"):
         assert key in report
     context, usage = report["context"], report["usage"]
     assert context["system"] + context["history"] + context["question"] == usage["prompt_tokens"]
@@ -203,6 +205,34 @@ def test_the_page_answers_while_the_model_is_still_loading(environment: dict[str
         health = httpx2.get(f"{address}/health").json()
     assert page.status_code == 200
     assert health["model"] in ("waiting", "loading")
+
+
+def status_after_joining(address: str, **secret: str) -> list[int]:
+    """What the page, the code or secret, and then the page again are answered with."""
+    before = httpx2.get(address).status_code
+    joined = httpx2.post(f"{address}/pair", json=secret, headers={"Origin": address})
+    cookie = joined.headers.get("set-cookie", "").partition(";")[0]
+    return [before, joined.status_code, httpx2.get(address, headers={"Cookie": cookie}).status_code]
+
+
+def test_shared_it_prints_what_connects_devices_and_lets_them_in(
+    environment: dict[str, str], tiny: Path
+) -> None:
+    with running(environment, "--model", str(tiny), "--lan") as (own, process):
+        assert process.stdout is not None
+        lines = list(iter(process.stdout.readline, f"  {NOT_ENCRYPTED}\n"))
+        values = [tuple(line.strip().split(":  ", 1)) for line in lines]
+        links = [f"http://{address}:{own.rpartition(':')[2]}" for address in private_addresses()]
+        others = [value.strip() for name, value in values if name == "Other devices"]
+        assert links in (others, [])
+        owner = dict(values)["Your own browser"]
+        assert owner.startswith(f"{own}/#owner=")
+        assert status_after_joining(own, owner=owner.partition("#owner=")[2]) == [401, 204, 200]
+        code = dict(values)["Pairing code"].strip()[:9].replace(" ", "")
+        for link in links[:1]:  # what a machine says to its own address never leaves it
+            picture = qr_text(f"{link}/#pair={code}").splitlines()
+            assert [process.stdout.readline().rstrip("\n") for _ in picture] == picture
+            assert status_after_joining(link, code=code) == [401, 204, 200]
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,76 @@
+/** The owner's sheet for connecting a device: the addresses, a code with its remaining time, and who is connected. */
+class Devices {
+  #dialog;
+  #inside;
+  #timer = 0;
+
+  /** @param {HTMLDialogElement} dialog */
+  constructor(dialog) {
+    this.#dialog = dialog;
+    this.#inside = dialog.querySelector(".invitation-place");
+    dialog.addEventListener("click", ({ target }) => {
+      if (target === dialog || target.closest('[data-action="close-devices"]')) dialog.close();
+      if (target.closest('[data-action="new-code"]')) this.#renew();
+    });
+    dialog.addEventListener("close", () => {
+      clearInterval(this.#timer);
+      this.#inside.replaceChildren();
+    });
+    document.addEventListener("ondol-device-connected", ({ detail }) => this.#over(`Connected: ${detail}.`));
+  }
+
+  open() {
+    this.#dialog.showModal();
+    this.#renew();
+  }
+
+  async #renew() {
+    clearInterval(this.#timer);
+    let html = null;
+    try {
+      const response = await fetch("/api/pairing-code", { method: "POST" });
+      if (response.ok) html = await response.text();
+    } catch {
+      // Said below: the server could not be reached.
+    }
+    if (!this.#dialog.open) return;
+    if (html === null) return this.#inside.replaceChildren("A code could not be made. Is Ondol running?");
+    this.#inside.innerHTML = html;
+    this.#countDown();
+  }
+
+  #countDown() {
+    const invitation = this.#inside.querySelector(".invitation");
+    const words = invitation.querySelector(".invitation-words");
+    if (!invitation.querySelector(".invitation-code")) return;
+    const end = performance.now() + 1_000 * Number(invitation.dataset.lifeS);
+    const show = () => {
+      const left = Math.ceil((end - performance.now()) / 1_000);
+      if (left <= 0) return this.#over("This code has expired.");
+      const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+      words.textContent = `For one device; good for ${time}.`;
+    };
+    // Read aloud once, not every second.
+    words.setAttribute("aria-live", "off");
+    this.#timer = setInterval(show, 1_000);
+    show();
+  }
+
+  #over(text) {
+    clearInterval(this.#timer);
+    const invitation = this.#inside.querySelector(".invitation");
+    if (!invitation) return;
+    invitation.classList.add("over");
+    const words = invitation.querySelector(".invitation-words");
+    words.setAttribute("aria-live", "polite");
+    words.textContent = text;
+  }
+}
+
+let devices = null;
+
+/** @param {HTMLDialogElement} dialog */
+export function openDevices(dialog) {
+  devices ??= new Devices(dialog);
+  devices.open();
+}

@@ -1,0 +1,40 @@
+const SECRET = /^#(pair|owner)=(.*)$/;
+
+/**
+ * What the address bar holds after #: a pairing code or the owner's secret. It is erased there at once, so that it
+ * stays neither in the history nor on the screen.
+ * @returns {?({code: string} | {owner: string})}
+ */
+export function takeSecret() {
+  const found = SECRET.exec(location.hash);
+  if (!found) return null;
+  history.replaceState(null, "", location.pathname + location.search);
+  return found[1] === "pair" ? { code: found[2] } : { owner: found[2] };
+}
+
+/**
+ * Exchanges a code or the owner's secret for a session cookie.
+ * @param {{code: string} | {owner: string}} secret
+ * @returns {Promise<string>} empty when this browser is let in now, else the sentence that says why it is not
+ */
+export async function join(secret) {
+  try {
+    const response = await fetch("/pair", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(secret),
+    });
+    return response.ok ? "" : (await response.json()).error;
+  } catch {
+    return "Ondol does not answer. Is it running, and is this device on the same network?";
+  }
+}
+
+/** Whether this browser is let in already. The page may still come without its cookie: from a link on another site. */
+export async function isConnected() {
+  try {
+    return (await (await fetch("/pair")).json()).connected;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,79 @@
+"""Devices that were let in, each with the session that its browser holds.
+
+A session's token is never stored, only its SHA-256: whoever reads the database cannot take a session over.
+Every method is one transaction and blocks: call it from a pool thread. Any may raise `StorageError`, and then
+nothing was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import Select, Update, select, update
+
+from storage.conversations import utc_now
+from storage.database import Database
+from storage.records import DeviceKind, DeviceRecord
+from storage.tables import DEVICE_NAME_LENGTH, Device
+
+SESSION_AGE = timedelta(days=365)
+"""A session ends this long after it began, whatever the browser does with its cookie."""
+
+
+class Devices:
+    """The devices of one database."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    def add(
+        self, token_hash: bytes, name: str, kind: DeviceKind, replacing: str | None = None
+    ) -> DeviceRecord:
+        """Keeps a device that was let in. `replacing` is the id of what the same browser was before."""
+        now = self._clock()
+        with self._database.write() as session:
+            if replacing is not None:
+                session.execute(_revocation(replacing, now))
+            device = Device(
+                id=uuid4().hex,
+                token_hash=token_hash,
+                name=name[:DEVICE_NAME_LENGTH],
+                kind=kind,
+                created_at=now,
+                last_seen_at=now,
+            )
+            session.add(device)
+            return device.record()
+
+    def find(self, token_hash: bytes) -> DeviceRecord | None:
+        """The device that holds this session; None when there is none, or its session has ended."""
+        with self._database.read() as session:
+            device = session.scalar(_valid(self._clock()).where(Device.token_hash == token_hash))
+            return None if device is None else device.record()
+
+    def list_valid(self) -> list[DeviceRecord]:
+        """Every device whose session has not ended, the newest first."""
+        newest_first = _valid(self._clock()).order_by(Device.created_at.desc(), Device.id.desc())
+        with self._database.read() as session:
+            return [row.record() for row in session.scalars(newest_first)]
+
+    def saw(self, device_id: str) -> None:
+        """Notes that the device was here now."""
+        with self._database.write() as session:
+            session.execute(update(Device).where(Device.id == device_id).values(last_seen_at=self._clock()))
+
+    def revoke(self, device_id: str) -> bool:
+        """Ends a device's session. False when there was none."""
+        with self._database.write() as session:
+            return session.scalar(_revocation(device_id, self._clock()).returning(Device.id)) is not None
+
+
+def _valid(now: datetime) -> Select[Device]:
+    return select(Device).where(Device.revoked_at.is_(None), Device.created_at > now - SESSION_AGE)
+
+
+def _revocation(device_id: str, now: datetime) -> Update:
+    return update(Device).where(Device.id == device_id, Device.revoked_at.is_(None)).values(revoked_at=now)

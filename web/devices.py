@@ -1,0 +1,119 @@
+"""Letting devices in, over HTTP: the pairing page, what it posts, and the owner's sheet."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+from markupsafe import Markup
+from msgspec import Meta
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from storage.records import DeviceKind
+from web.lan import qr_svg
+from web.pages import small_body
+from web.pairing import CODE_LIFE_S, Outcome
+from web.protocol import DeviceConnected
+from web.services import Services
+from web.sessions import device_of
+from web.sharing import Sharing, pairing_url
+from web.views import InvitationView
+
+REFUSALS = {
+    Outcome.WRONG: "That is not a code of this server. Compare the eight digits.",
+    Outcome.EXPIRED: "That code has expired: each is good for two minutes. Ask for a new one.",
+    Outcome.USED: "That code was already used: each connects one device. Ask for a new one.",
+}
+NOT_THE_OWNER = "That owner’s link is no longer good. The terminal that Ondol runs in shows the present one."
+
+Secret = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class Pair(msgspec.Struct, forbid_unknown_fields=True):
+    """What a browser has to show: a code, or the owner's secret."""
+
+    code: Secret | None = None
+    owner: Secret | None = None
+
+
+async def pairing_page(request: Request) -> Response:
+    """What a device sees that was not let in."""
+    services: Services = request.state.services
+    if request.method in ("GET", "HEAD"):
+        return HTMLResponse(await run_in_threadpool(services.presenter.pairing), 401)
+    return JSONResponse({"error": "This device is not connected."}, 401)
+
+
+async def connected(request: Request) -> Response:
+    """Whether this browser is let in already. A link on another site comes without its cookie."""
+    return JSONResponse({"connected": device_of(request) is not None})
+
+
+async def pair(request: Request) -> Response:
+    """A code or the owner's secret for a session cookie."""
+    services: Services = request.state.services
+    sharing = _sharing(services)
+    asked = await _decode(request)
+    address = request.client.host if request.client else ""
+    wait_s = math.ceil(sharing.attempts.wait_s(address))
+    if wait_s:
+        words = f"Too many wrong codes. Wait {wait_s} seconds, then try again."
+        return JSONResponse({"error": words}, 429, {"Retry-After": str(wait_s)})
+    kind, refusal = _judge(sharing, asked)
+    if refusal:
+        sharing.attempts.failed(address)
+        return JSONResponse({"error": refusal}, 403)
+    sharing.attempts.succeeded(address)
+    response = Response(status_code=204)
+    user_agent = request.headers.get("user-agent", "")
+    device = await sharing.sessions.begin(response, user_agent, kind, device_of(request))
+    services.hub.broadcast(DeviceConnected(device.name), to=services.hub.owners())
+    return response
+
+
+async def invite(request: Request) -> Response:
+    """A new code and where to use it, for the owner's sheet."""
+    services: Services = request.state.services
+    sharing = _sharing(services)
+    device = device_of(request)
+    if device is None or device.kind != "owner":
+        raise HTTPException(403, "Only the owner connects devices.")
+    addresses = sharing.addresses(first=request.url.hostname or "")
+    code = sharing.codes.issue()
+    devices = await run_in_threadpool(sharing.sessions.devices.list_valid)
+    view = InvitationView(
+        addresses=addresses,
+        code=code,
+        life_s=CODE_LIFE_S,
+        qr_svg=Markup(qr_svg(pairing_url(addresses[0], code)) if addresses else ""),
+        devices=devices,
+        own_id=device.id,
+    )
+    return HTMLResponse(await run_in_threadpool(services.presenter.invitation, view))
+
+
+def _judge(sharing: Sharing, asked: Pair) -> tuple[DeviceKind, str | None]:
+    """Whom it lets in, or the sentence that says why it does not."""
+    if asked.owner is not None:
+        return "owner", None if sharing.owner.matches(asked.owner) else NOT_THE_OWNER
+    return "guest", REFUSALS.get(sharing.codes.redeem(asked.code or ""))
+
+
+def _sharing(services: Services) -> Sharing:
+    if services.sharing is None:
+        raise HTTPException(404, "This server is not shared on the network.")
+    return services.sharing
+
+
+async def _decode(request: Request) -> Pair:
+    try:
+        asked = msgspec.json.decode(await small_body(request), type=Pair)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise HTTPException(400, "A code of eight digits is needed.") from None
+    if (asked.code is None) == (asked.owner is None):
+        raise HTTPException(400, "A code of eight digits is needed.")
+    return asked

@@ -1,0 +1,114 @@
+"""Who is speaking: the session cookie of a device that was let in, and the door for all others.
+
+An address is never a reason to let anyone in, 127.0.0.1 included: other programs and other people of this
+machine have it too.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from hashlib import sha256
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from storage.conversations import utc_now
+from storage.devices import SESSION_AGE, Devices
+from storage.errors import StorageError
+from storage.records import DeviceKind, DeviceRecord
+from web.device_names import device_name
+
+NOTICE_EVERY = timedelta(minutes=5)
+PAIR_PATH = "/pair"
+FREE_PATHS = ("/health",)
+FREE_FOLDERS = ("/static/",)
+
+
+class Sessions:
+    """Sessions of devices, each with a token that only its browser has. Event loop; rows in pool threads."""
+
+    def __init__(self, devices: Devices, port: int) -> None:
+        self.devices = devices
+        self.cookie = f"ondol_{port}"
+        """Browsers share cookies between the ports of a host: another server's must have another name."""
+
+    async def device_of(self, connection: HTTPConnection) -> DeviceRecord | None:
+        """The device that holds the cookie's session. Raises `StorageError`."""
+        token = connection.cookies.get(self.cookie)
+        if token is None:
+            return None
+        device = await run_in_threadpool(self.devices.find, _digest(token))
+        if device is not None and utc_now() - device.last_seen_at > NOTICE_EVERY:
+            await run_in_threadpool(self._notice, device)
+        return device
+
+    async def begin(
+        self, response: Response, user_agent: str, kind: DeviceKind, before: DeviceRecord | None
+    ) -> DeviceRecord:
+        """A new session, whose cookie the response carries; what the browser held `before` ends."""
+        token = secrets.token_urlsafe(32)
+        name, replaced = device_name(user_agent), before.id if before else None
+        device = await run_in_threadpool(self.devices.add, _digest(token), name, kind, replaced)
+        age = int(SESSION_AGE.total_seconds())
+        response.set_cookie(self.cookie, token, max_age=age, path="/", httponly=True, samesite="strict")
+        return device
+
+    def _notice(self, device: DeviceRecord) -> None:
+        try:
+            self.devices.saw(device.id)
+        except StorageError:
+            return  # a full disk must not lock anyone out
+
+
+class SessionGuard:
+    """ASGI middleware: whoever has no session gets the pairing page, and nothing else."""
+
+    def __init__(
+        self, app: ASGIApp, sessions: Sessions, stranger: Callable[[Request], Awaitable[Response]]
+    ) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._stranger = stranger
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or _is_free(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            device = await self._sessions.device_of(HTTPConnection(scope))
+        except StorageError as error:
+            await _refuse(scope, receive, send, PlainTextResponse(str(error), 503))
+            return
+        scope.setdefault("state", {})["device"] = device
+        if device is not None or (scope["type"] == "http" and scope["path"] == PAIR_PATH):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await _refuse(scope, receive, send, PlainTextResponse("This device is not connected.", 401))
+        else:
+            response = await self._stranger(Request(scope, receive))
+            await response(scope, receive, send)
+
+
+def device_of(connection: HTTPConnection) -> DeviceRecord | None:
+    """The device that the guard has found; None where there is no guard, since nobody else can connect."""
+    found: DeviceRecord | None = getattr(connection.state, "device", None)
+    return found
+
+
+def _is_free(path: str) -> bool:
+    return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": "not connected"})  # answered as 403
+    else:
+        await response(scope, receive, send)
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "replace")).digest()
