@@ -1,14 +1,17 @@
+import { listenForActions, sayBelow } from "./actions.js";
 import { Chat } from "./chat.js";
 import { startChrome } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
+import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { newId } from "./protocol.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
+import { Toast } from "./toast.js";
 import { Transcript } from "./transcript.js";
 
 /** The only place that constructs things. */
@@ -24,7 +27,17 @@ const parts = {
     send: (text) => chat.send(text),
     stop: () => chat.stop(),
     changed: () => chat.draftChanged(),
+    editLast() {
+      const last = parts.transcript.lastOwn;
+      if (last && !parts.transcript.running) edit(last);
+    },
   }),
+  editor: new Editor({
+    send: (message, text) => chat.sendEdit(message, text),
+    changed: () => chat.draftChanged(),
+    closed: () => chat.draftChanged(),
+  }),
+  toast: new Toast(byId("toast")),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
   announce: (text) => (byId("announcer").textContent = text),
@@ -63,6 +76,7 @@ addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
+listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 startChrome();
 
 for (const example of document.querySelectorAll('[data-action="example"]')) {
@@ -71,6 +85,11 @@ for (const example of document.querySelectorAll('[data-action="example"]')) {
     parts.composer.focus();
     chat.draftChanged();
   });
+}
+
+/** @param {HTMLElement} message */
+function edit(message) {
+  parts.editor.open(message).catch(() => sayBelow(message, "The server could not be reached: what this says could not be fetched."));
 }
 
 /** @param {string} title */

@@ -256,7 +256,6 @@ def test_a_running_reply_is_picked_up_again_when_its_branch_is_looked_at(serve: 
     client = served.ready_client()
     first = stopped(served, client, pace)
     again = client.wait_for("accepted", ref=client.send("regenerate", **place(first)))
-    client.wait_for("prefill", message_id=again["reply_id"])
     client.wait_for("switched", ref=client.send("switch", **place(first)))
     back = client.wait_for("switched", ref=client.send("switch", **place(again)))
     assert 'aria-busy="true"' in back["html"]
