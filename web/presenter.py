@@ -153,9 +153,8 @@ def transcript_view(
 ) -> TranscriptView:
     """A branch of a conversation."""
     views = [message_view(message, running, siblings.get(message.id)) for message in messages]
-    if views and views[-1].role == "user":
-        views[-1] = replace(views[-1], unanswered=True)
-    return TranscriptView(views, conversation.cut_id, system)
+    unanswered = bool(views) and views[-1].role == "user"
+    return TranscriptView(views, conversation.cut_id, system, unanswered)
 
 
 def conversation_groups(

@@ -52,7 +52,7 @@ class MessageView:
     status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
     running. finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one
     line that stands in place of a reply that has no text yet. `tail` is the unfinished end of a running
-    reply. `unanswered` marks a question at the end of its branch, `can_continue` a reply that was cut short.
+    reply. `can_continue` for a reply that was cut short.
     """
 
     id: str
@@ -67,7 +67,6 @@ class MessageView:
     line: QuietLine | None = None
     reasoning: ReasoningView | None = None
     siblings: Siblings | None = None
-    unanswered: bool = False
     can_continue: bool = False
 
 
@@ -86,11 +85,15 @@ class SystemView:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptView:
-    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first)."""
+    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first).
+
+    `unanswered` when it ends with a question.
+    """
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
     system: SystemView | None = None
+    unanswered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

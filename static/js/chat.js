@@ -1,12 +1,12 @@
 import { sayBelow } from "./actions.js";
 import { Batch } from "./batch.js";
 import { messageText } from "./copy.js";
-import { Counter } from "./counter.js";
 import { Delivery } from "./delivery.js";
 import { loadDraft, saveDraft } from "./drafts.js";
 import { Outbox } from "./outbox.js";
-import { MAX_TEXT_BYTES, newId, textBytes, wholeCharacters } from "./protocol.js";
+import { newId, wholeCharacters } from "./protocol.js";
 import { count } from "./words.js";
+import { Writing, placed } from "./writing.js";
 
 /**
  * One conversation on the page and its line to the server: what is sent, what is answered, and what each frame
@@ -17,10 +17,9 @@ export class Chat {
   #outbox = new Outbox();
   #delivery = new Delivery(() => this.#parts.socket, (frame) => this.received(frame));
   #batch = new Batch((frame) => this.#replyEvent(frame));
-  #counter = new Counter((id) => this.#count(id));
+  #writing;
   #stopping = null;
   #phase = "";
-  #tooLong = "";
   #unsent = false; // the outbox waits for a server that would accept it
 
   /**
@@ -34,11 +33,12 @@ export class Chat {
   constructor(conversationId, parts) {
     this.conversationId = conversationId;
     this.#parts = parts;
+    this.#writing = new Writing(parts, (text, parentId, id) => this.#count(text, parentId, id));
     const draft = loadDraft(conversationId);
     const unanswered = this.#unansweredHere();
     if (unanswered) parts.transcript.addPending(unanswered.id, unanswered.text);
     parts.composer.text = unanswered && draft.startsWith(unanswered.text) ? draft.slice(unanswered.text.length).trimStart() : draft;
-    this.#checkLength();
+    this.#writing.checkLength();
     this.refresh();
   }
 
@@ -48,19 +48,19 @@ export class Chat {
     this.#unsent = this.#outbox.frame !== null;
     this.#watch();
     if (this.#stopping) this.#sendStop();
-    this.#counter.forget();
-    if (this.#text) this.#counter.ask();
+    this.#writing.forgetCount();
+    this.#writing.countAgain();
   }
 
   /** @param {string} text */
   send(text) {
     const { transcript, composer, follow } = this.#parts;
-    this.#checkLength();
-    if (this.#tooLong) return this.refresh();
-    const frame = { type: "send", id: newId(), ...this.#draft(text, transcript.position().head_id) };
+    this.#writing.checkLength();
+    if (this.#writing.tooLong) return this.refresh();
+    const frame = { type: "send", id: newId(), ...placed(text, this.conversationId, transcript.position().head_id) };
     transcript.addPending(frame.id, frame.text);
     composer.text = "";
-    this.#counter.forget();
+    this.#writing.forgetCount();
     follow.toEnd();
     composer.say(this.#give(frame) ? "" : "Not connected just now. Your message goes out as soon as the connection is back.");
     this.refresh();
@@ -96,8 +96,7 @@ export class Chat {
   draftChanged() {
     const unanswered = this.#unansweredHere()?.text ?? "";
     saveDraft(this.conversationId, [unanswered, this.#parts.composer.text].filter(Boolean).join("\n\n"));
-    this.#checkLength();
-    this.#counter.ask();
+    this.#writing.changed();
     this.refresh();
   }
 
@@ -109,7 +108,7 @@ export class Chat {
     if (frame.type === "accepted") this.#accepted(frame);
     else if (frame.type === "switched") this.#switched(frame);
     else if (frame.type === "snapshot") this.#snapshot(frame);
-    else if (frame.type === "counted" && this.#counter.answered(frame.ref)) context.show(frame.context);
+    else if (frame.type === "counted" && this.#writing.counted(frame.ref)) context.show(frame.context);
     else if (frame.type === "status") this.#status(frame);
     else if (frame.type === "conversations") list.replace(frame.html);
     else if (frame.type === "error") this.#failed(frame);
@@ -124,13 +123,13 @@ export class Chat {
     const excess = (context.context?.excess ?? 0) > 0 ? "excess" : "";
     const busy = Boolean(this.#outbox.frame);
     const inEditor = editor.message !== null; // what is counted then is the text in its box
-    editor.update(busy || Boolean(running || status.blocked || this.#tooLong || excess));
+    editor.update(busy || Boolean(running || status.blocked || this.#writing.tooLong || excess));
     composer.update({
       running: Boolean(running),
       stopping: Boolean(this.#stopping),
       busy,
-      blocked: status.blocked || (inEditor ? "" : this.#tooLong || excess),
-      hint: status.blocked || this.#tooLong,
+      blocked: status.blocked || (inEditor ? "" : this.#writing.tooLong || excess),
+      hint: status.blocked || this.#writing.tooLong,
     });
   }
 
@@ -168,9 +167,9 @@ export class Chat {
     const hadFocus = this.#focusIsInTranscript();
     if (!transcript.switchTo(frame)) return this.#watch();
     context.show(frame.context);
-    if (this.#text) this.#counter.ask();
+    this.#writing.countAgain();
     if (asked?.type === "delete_branch") {
-      toast.show("Deleted from here on.", () => this.act("restore_branch", null, asked.message_id));
+      toast.show("Deleted, with all that followed.", () => this.act("restore_branch", null, asked.message_id));
     }
     if (!hadFocus || this.#focusIsInTranscript()) return;
     const place = asked?.type === "switch" ? transcript.find(asked.message_id) : null;
@@ -189,14 +188,14 @@ export class Chat {
     if (this.#unsent) this.#delivery.send(this.#outbox.frame);
     this.#unsent = false;
     // The tokenizer is there now, or the weights are and the system prompt is warm.
-    if (changed) this.#counter.ask();
+    if (changed) this.#writing.changed();
   }
 
   #snapshot(frame) {
     if (frame.conversation_id !== this.conversationId) return;
     this.#parts.transcript.replace(frame.html);
     this.#parts.context.show(frame.context);
-    if (this.#text) this.#counter.ask();
+    this.#writing.countAgain();
   }
 
   #replyEvent(frame) {
@@ -205,13 +204,13 @@ export class Chat {
     if (frame.type !== "finished") return;
     context.show(frame.context);
     announce(`Reply finished. ${messageText(transcript.find(frame.message_id)).slice(0, 1_500)}`);
-    if (this.#text) this.#counter.ask();
+    this.#writing.countAgain();
     this.refresh();
   }
 
   #failed(frame) {
     const { composer } = this.#parts;
-    if (this.#counter.answered(frame.ref)) return;
+    if (this.#writing.counted(frame.ref)) return;
     const given = this.#outbox.take(frame.ref);
     const numbers = frame.needed && frame.limit && !/\d/.test(frame.message);
     const words = numbers ? `${frame.message} (${count(frame.needed)} of ${count(frame.limit)} tokens)` : frame.message;
@@ -232,7 +231,7 @@ export class Chat {
     if (sent.conversation_id !== this.conversationId) return;
     composer.text = [sent.text, composer.text].filter(Boolean).join("\n\n");
     composer.focus();
-    this.#counter.ask();
+    this.#writing.changed();
     saveDraft(this.conversationId, composer.text);
   }
 
@@ -261,29 +260,10 @@ export class Chat {
     this.#parts.socket.send({ type: "stop", id: newId(), message_id: this.#stopping });
   }
 
-  #count(id) {
-    const { transcript, editor, status } = this.#parts;
-    if (status.blocked || transcript.running || this.#outbox.frame || this.#tooLong) return false;
-    const parentId = editor.message ? transcript.before(editor.message) : transcript.position().head_id;
-    return this.#delivery.send({ type: "count", id, ...this.#draft(this.#text, parentId) });
-  }
-
-  /** What is being written now: in the box of a message, or in the composer. */
-  get #text() {
-    const { editor, composer } = this.#parts;
-    return editor.message ? editor.text : composer.text;
-  }
-
-  #draft(text, parentId) {
-    return { text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId };
-  }
-
-  /** A text that is too long is held back here, where it still is. */
-  #checkLength() {
-    const bytes = this.#text.length * 3 <= MAX_TEXT_BYTES ? 0 : textBytes(this.#text);
-    const excess = bytes - MAX_TEXT_BYTES;
-    this.#tooLong = excess > 0 ?
-      `Too long to send at once: ${count(bytes)} bytes, and ${count(MAX_TEXT_BYTES)} fit. Shorten it by ${count(excess)} bytes, or send it in parts.` : "";
+  #count(text, parentId, id) {
+    const { transcript, status } = this.#parts;
+    if (status.blocked || transcript.running || this.#outbox.frame) return false;
+    return this.#delivery.send({ type: "count", id, ...placed(text, this.conversationId, parentId) });
   }
 
   /** @returns {?import("./protocol.js").SendFrame} */

@@ -34,7 +34,7 @@ export class Editor {
   /** @param {HTMLElement} message a `.user` */
   async open(message) {
     if (this.message === message) return this.#field.focus();
-    this.close();
+    this.#putAway();
     const id = message.dataset.messageId;
     const text = this.#drafts.get(id) ?? (await sourceOf(message));
     if (!message.isConnected || this.message) return;
@@ -56,10 +56,14 @@ export class Editor {
   close() {
     if (!this.#form) return;
     this.#drafts.delete(this.#message.dataset.messageId);
-    this.#form.remove();
-    this.#message.classList.remove("editing");
-    this.#form = this.#message = null;
+    this.#putAway();
     this.#handlers.closed();
+  }
+
+  #putAway() {
+    this.#form?.remove();
+    this.#message?.classList.remove("editing");
+    this.#form = this.#message = null;
   }
 
   /** A sentence in the box, about what was just tried; it goes with the next key. @param {string} words */
