@@ -11,6 +11,8 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from web.opening import Opening
+
 MAX_FRAME_BYTES = 65_536
 """Of a frame on the socket."""
 
@@ -31,12 +33,14 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type")
 class Send(Command, frozen=True, tag="send"):
     """A person's message. Without `conversation_id` it begins a new conversation.
 
-    `parent_id` is the message it follows (the last one that the page shows); null for the first.
+    `parent_id` is the message it follows (the last one that the page shows); null for the first. `opening` is
+    how a new conversation is to be; null for the person's defaults.
     """
 
     text: Text
     conversation_id: Id | None = None
     parent_id: Id | None = None
+    opening: Opening | None = None
 
 
 class Edit(Command, frozen=True, tag="edit"):
@@ -110,6 +114,7 @@ class Count(Command, frozen=True, tag="count"):
     text: Annotated[str, Meta(max_length=MAX_TEXT_BYTES)]
     conversation_id: Id | None = None
     parent_id: Id | None = None
+    opening: Opening | None = None
 
 
 class RetryModel(Command, frozen=True, tag="retry_model"):
@@ -180,6 +185,8 @@ def _check_text(command: object) -> None:
         return
     # JSON may spell half of a surrogate pair, which fails here; it can be neither tokenized nor stored.
     size = len(command.text.encode())
+    if not isinstance(command, Edit) and command.opening is not None:
+        command.opening.texts.encode()
     if size > MAX_TEXT_BYTES:
         raise msgspec.ValidationError(f"the text has {size:,} bytes, and {MAX_TEXT_BYTES:,} are possible")
 

@@ -16,12 +16,14 @@ from markupsafe import Markup
 from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.generation import RunningView
 from web.markdown import render, render_plain
+from web.settings_view import SettingsView
 from web.views import (
     ChatPage,
     ConversationGroup,
     ConversationItem,
     InvitationView,
     MessageView,
+    PresetView,
     QuietLine,
     ReasoningView,
     SystemView,
@@ -65,6 +67,18 @@ class Presenter:
     def message(self, message: MessageView) -> str:
         """One message."""
         return self._render("_message.html", message=message)
+
+    def system(self, system: SystemView | None) -> str:
+        """The system text above the messages; empty where there is none."""
+        return self._render("_system.html", system=system)
+
+    def presets(self, presets: Sequence[PresetView]) -> str:
+        """The choice of presets for a new chat."""
+        return self._render("_presets.html", presets=presets)
+
+    def settings(self, settings: SettingsView) -> str:
+        """The inside of the sheet of settings."""
+        return self._render("_settings.html", settings=settings)
 
     def transcript(self, transcript: TranscriptView) -> str:
         """All messages of a branch."""
@@ -110,7 +124,7 @@ def message_view(
     """
     if record.role == "user":
         body = Markup(render_plain(record.text))
-        return MessageView(record.id, "user", record.status, body, siblings=siblings)
+        return MessageView(record.id, "user", record.status, body, siblings=siblings, pinned=record.pinned)
     if running is not None and running.reply_id == record.id:
         thought = ReasoningView(running.reasoning, running.thought or THINKING, running.thought is None)
         return MessageView(
@@ -136,6 +150,7 @@ def message_view(
         reasoning=_reasoning(record),
         siblings=siblings,
         can_continue=_can_continue(record),
+        pinned=record.pinned,
     )
 
 

@@ -17,8 +17,10 @@ from inference.engine import Engine
 from inference.model_loader import Tokenizing
 from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
 from storage.conversations import Conversations
-from storage.records import ConversationRecord, Json, MessageRecord
+from storage.records import Choices, ConversationRecord, Json, MessageRecord
 from web.errors import Refused
+from web.new_chats import NewChats
+from web.opening import Opening, with_choices
 from web.protocol import ContextView
 from web.reuse import reusable_tokens, system_hash, why_lost
 
@@ -30,14 +32,16 @@ class Branch:
     system_prompt: str
     cut_id: str | None
     messages: Sequence[MessageRecord]
+    choices: Choices
 
 
 class Prompts:
     """Makes prompts of what is stored."""
 
-    def __init__(self, engine: Engine, conversations: Conversations) -> None:
+    def __init__(self, engine: Engine, conversations: Conversations, new_chats: NewChats) -> None:
         self._engine = engine
         self._conversations = conversations
+        self._new_chats = new_chats
 
     def tokenizing(self) -> Tokenizing:
         """The model's tokenizer. Raises `Refused` while it is not there."""
@@ -47,32 +51,41 @@ class Prompts:
             raise Refused("model_loading", "The model is not here yet: " + self._engine.status.message)
         return self._engine.tokenizing
 
-    async def branch(self, conversation_id: str | None, leaf_id: str | None) -> Branch:
-        """The branch that ends in a message; None: before the first. Raises `NotFound`."""
+    async def branch(
+        self, conversation_id: str | None, leaf_id: str | None, opening: Opening | None = None
+    ) -> Branch:
+        """The branch that ends in a message; None: before the first. `opening` is how a conversation that has
+        not begun is to be. Raises `NotFound`.
+        """
         if conversation_id is None:
-            return Branch(self._engine.config.system_prompt, None, ())
+            opening = opening or await self._new_chats.opening()
+            return Branch(opening.system_prompt, None, (), opening.choices)
         conversation = await run_in_threadpool(self._conversations.get, conversation_id)
         return await run_in_threadpool(self._branch_at, conversation, leaf_id)
 
     def _branch_at(self, conversation: ConversationRecord, leaf_id: str | None) -> Branch:
         if leaf_id is None:
-            return Branch(conversation.system_prompt, None, ())
+            return Branch(conversation.system_prompt, None, (), conversation.choices)
         messages = self._conversations.path(conversation.id, leaf_id)
         # The conversation's own cut is that of the branch that is looked at.
         cut_id = conversation.cut_id if leaf_id == conversation.head_id else cut_of(messages)
-        return Branch(conversation.system_prompt, cut_id, messages)
+        return Branch(conversation.system_prompt, cut_id, messages, conversation.choices)
 
     async def count(self, branch: Branch, text: str) -> ContextView:
         """The context bar with a draft after the branch."""
         return await run_in_threadpool(self._measure, self.tokenizing(), branch, text)
 
-    async def context_of(self, conversation: ConversationRecord | None) -> ContextView | None:
-        """The context bar over an empty draft; None before the tokenizer is there."""
+    async def context_of(
+        self, conversation: ConversationRecord | None, opening: Opening | None = None
+    ) -> ContextView | None:
+        """The context bar over an empty draft; None before the tokenizer is there. `opening` is how a new
+        chat is to be.
+        """
         tokenizing = self._engine.tokenizing
         if tokenizing is None:
             return None
         if conversation is None:
-            branch = await self.branch(None, None)
+            branch = await self.branch(None, None, opening)
         else:
             branch = await run_in_threadpool(self._branch_at, conversation, conversation.head_id)
         return await run_in_threadpool(self._measure, tokenizing, branch, "")
@@ -85,11 +98,16 @@ class Prompts:
         branch = self._branch_at(conversation, leaf_id)
         return self._measured(tokenizing, branch, "").prompt_ids
 
-    def params(self, tokenizing: Tokenizing) -> SamplingParams:
-        """The model's defaults, with a seed and a limit that the reply's record can name."""
-        defaults = tokenizing.model.defaults
-        reserve = reserve_for(self._engine.window, defaults.max_tokens)
-        return replace(defaults, seed=secrets.randbelow(MAX_SEED), max_tokens=reserve)
+    def params(self, tokenizing: Tokenizing, choices: Choices) -> SamplingParams:
+        """The model's defaults but for what was chosen, with a seed and a limit that the reply's record can
+        name.
+        """
+        params = with_choices(tokenizing.model.defaults, choices)
+        seed = new_seed() if params.seed is None else params.seed
+        return replace(params, seed=seed, max_tokens=reserve_for(self._engine.window, params.max_tokens))
+
+    def _thinking(self, choices: Choices) -> bool:
+        return self._engine.config.thinking if choices.thinking is None else choices.thinking
 
     def fit(
         self,
@@ -109,7 +127,7 @@ class Prompts:
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
             begun=begun,
-            thinking=self._engine.config.thinking,
+            thinking=self._thinking(branch.choices),
         )
 
     def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
@@ -133,8 +151,9 @@ class Prompts:
             as_history(branch.messages, tokenizing.model.name),
             text,
             window=self._engine.window,
+            max_tokens=with_choices(tokenizing.model.defaults, branch.choices).max_tokens,
             cut_key=branch.cut_id,
-            thinking=self._engine.config.thinking,
+            thinking=self._thinking(branch.choices),
         )
 
     def request(
@@ -164,7 +183,7 @@ class Prompts:
             "reserve": fitted.reserve,
             "left_out": list(fitted.left_out),
             "system_folded": fitted.system_folded,
-            "thinking": self._engine.config.thinking,
+            "thinking": self._thinking(branch.choices),
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
             "system_hash": system_hash(branch.system_prompt),
@@ -179,6 +198,7 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
             message.role,
             message.text,
             message.token_ids if message.model == model else None,
+            pinned=message.pinned,
             key=message.id,
             reasoning=message.reasoning,
             thinking=message.context.get("thinking") if message.context else None,
@@ -186,6 +206,11 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
         for message in messages
         if message.role == "user" or message.text
     ]
+
+
+def new_seed() -> int:
+    """A seed that nobody chose."""
+    return secrets.randbelow(MAX_SEED)
 
 
 def as_json(params: SamplingParams) -> dict[str, Any]:

@@ -171,6 +171,31 @@ class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
     html: str
 
 
+class ChatSettings(Struct, frozen=True, tag="settings", tag_field="type"):
+    """What was chosen for a conversation changed, perhaps on another device. Goes to every watcher.
+
+    `system_html` is its system text as the page shows it; empty where there is none.
+    """
+
+    conversation_id: str
+    system_html: str
+    context: ContextView | None
+
+
+class Pinned(Struct, frozen=True, tag="pinned", tag_field="type"):
+    """A message was pinned or unpinned. Goes to every watcher of its conversation."""
+
+    message_id: str
+    pinned: bool
+    context: ContextView | None
+
+
+class PresetList(Struct, frozen=True, tag="presets", tag_field="type"):
+    """The presets changed. `html` is the whole choice that the page of a new chat shows."""
+
+    html: str
+
+
 class DeviceConnected(Struct, frozen=True, tag="device_connected", tag_field="type"):
     """A device was let in. Goes to the owner's sockets."""
 
@@ -201,6 +226,9 @@ ServerFrame: TypeAlias = (
     | Counted
     | StatusFrame
     | Conversations
+    | ChatSettings
+    | Pinned
+    | PresetList
     | DeviceConnected
     | Error
 )

@@ -34,7 +34,8 @@ from web.commands import Begin, Continue, Count, Edit, Regenerate, Send
 from web.errors import Refused
 from web.generation import Generation, Prior
 from web.generations import Generations
-from web.prompts import Branch, Prompts, as_json, from_json
+from web.opening import Opening
+from web.prompts import Prompts, as_json, from_json, new_seed
 from web.protocol import ContextView
 from web.reuse import as_part
 
@@ -89,7 +90,7 @@ class Turns:
 
     async def count(self, command: Count) -> ContextView:
         """What the model would read if the text were sent now."""
-        branch = await self._prompts.branch(command.conversation_id, command.parent_id)
+        branch = await self._prompts.branch(command.conversation_id, command.parent_id, command.opening)
         self._refuse_unfinished(command.parent_id)
         return await self._prompts.count(branch, command.text)
 
@@ -106,7 +107,7 @@ class Turns:
         if earlier is not None:
             return earlier
         self._refuse_unfinished(command.parent_id)
-        return await self._ask(asked)
+        return await self._ask(asked, command.opening)
 
     async def _edit(self, command: Edit) -> Begun:
         edited = await self._message(command.conversation_id, command.message_id)
@@ -119,10 +120,10 @@ class Turns:
         await self.refuse_while_written(command.conversation_id, edited.id)
         return await self._ask(asked)
 
-    async def _ask(self, asked: AskedTurn) -> Begun:
+    async def _ask(self, asked: AskedTurn, opening: Opening | None = None) -> Begun:
         tokenizing = self._prompts.tokenizing()
-        branch = await self._prompts.branch(asked.conversation_id, asked.parent_id)
-        params = self._prompts.params(tokenizing)
+        branch = await self._prompts.branch(asked.conversation_id, asked.parent_id, opening)
+        params = self._prompts.params(tokenizing, branch.choices)
         fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, asked.text, params)
         turn = NewTurn(
             client_id=asked.client_id,
@@ -134,6 +135,7 @@ class Turns:
             cut_id=_cut_id(fitted, NEW_MESSAGE),
             model=tokenizing.model.name,
             params=as_json(params),
+            choices=branch.choices,
         )
         request, context = self._prompts.request(tokenizing, branch, fitted, params)
         begin = self._conversations.begin_turn
@@ -149,7 +151,8 @@ class Turns:
         await self.refuse_while_written(command.conversation_id, message.id)
         tokenizing = self._prompts.tokenizing()
         branch = await self._prompts.branch(command.conversation_id, question.parent_id)
-        params = self._prompts.params(tokenizing)
+        # Whatever seed was chosen: with the same one it would be the same reply.
+        params = replace(self._prompts.params(tokenizing, branch.choices), seed=new_seed())
         fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params)
         new = NewReply(
             client_id=command.id,
@@ -176,12 +179,10 @@ class Turns:
         ids = _ids_to_continue(reply, tokenizing)
         question = await self._question_of(reply)
         branch = await self._prompts.branch(command.conversation_id, question.parent_id)
-        params = replace(
-            from_json(reply.params or as_json(self._prompts.params(tokenizing))),
-            max_tokens=self._prompts.params(tokenizing).max_tokens,
-        )
+        params = self._prompts.params(tokenizing, branch.choices)
+        params = replace(from_json(reply.params or as_json(params)), max_tokens=params.max_tokens)
         fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params, ids)
-        whole = Branch(branch.system_prompt, branch.cut_id, (*branch.messages, question, reply))
+        whole = replace(branch, messages=(*branch.messages, question, reply))
         request, context = self._prompts.request(tokenizing, whole, fitted, params)
         context["continued"] = [*(reply.context or {}).get("continued", ()), as_part(reply)]
         new = NewContinuation(

@@ -68,6 +68,7 @@ class MessageView:
     reasoning: ReasoningView | None = None
     siblings: Siblings | None = None
     can_continue: bool = False
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,15 @@ class SystemView:
     """The system text that the model reads before a conversation.
 
     `by_template` when nobody wrote it but the model's own chat template. `folded` when the model has no
-    system role: the text then heads the first message.
+    system role: the text then heads the first message. `name` is the preset's. `shared` when it is computed
+    once for everybody.
     """
 
     text: str
     by_template: bool = False
     folded: bool = False
+    name: str | None = None
+    shared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +142,21 @@ class InvitationView:
 
 
 @dataclass(frozen=True, slots=True)
+class PresetView:
+    """A system prompt to choose; `id` is empty for the server's own."""
+
+    id: str
+    name: str
+    text: str
+    chosen: bool = False
+    shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ChatPage:
     """The whole page. `conversation_id` and `title` are None for a chat that has not begun.
 
+    `presets` are to choose from, and `opening` (JSON) is how a new chat begins where nothing is chosen.
     `sharing` is None on a server that only this machine reaches.
     """
 
@@ -152,4 +168,6 @@ class ChatPage:
     context: ContextView | None
     examples: Sequence[str]
     version: str
+    presets: Sequence[PresetView] = ()
+    opening: str = "{}"
     sharing: SharingView | None = None

@@ -8,7 +8,11 @@ import { listenForCopying } from "./copy.js";
 import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
+import { Opening } from "./opening.js";
+import { listenForPinning, showPinned } from "./pins.js";
+import { PresetRow } from "./presets.js";
 import { newId } from "./protocol.js";
+import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
 import { Toast } from "./toast.js";
@@ -27,10 +31,7 @@ const parts = {
     send: (text) => chat.send(text),
     stop: () => chat.stop(),
     changed: () => chat.draftChanged(),
-    editLast() {
-      const last = parts.transcript.lastOwn;
-      if (last && !parts.transcript.running) edit(last);
-    },
+    editLast,
   }),
   editor: new Editor({
     send: (message, text) => chat.sendEdit(message, text),
@@ -40,6 +41,7 @@ const parts = {
   toast: new Toast(byId("toast")),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
+  opening: new Opening(byId("app").dataset.opening ?? null),
   announce: (text) => (byId("announcer").textContent = text),
   socket: null,
 };
@@ -52,6 +54,12 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     chat.opened();
   },
   received(frame) {
+    if (frame.type === "presets") return presets.replace(frame.html);
+    if (frame.type === "settings") return settingsChanged(frame);
+    if (frame.type === "pinned") {
+      showPinned(parts.transcript.find(frame.message_id), frame.pinned);
+      return chat.contextChanged(frame.context);
+    }
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
@@ -60,6 +68,38 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       "Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.";
     connection.hidden = false;
   },
+});
+
+const presets = new PresetRow(byId("presets"), parts.opening, (answer) => {
+  parts.transcript.showSystem(answer.system_html);
+  chat.contextChanged(answer.context);
+});
+
+/** @param {{conversation_id: string, system_html: string, context: ?object}} frame */
+function settingsChanged(frame) {
+  if (frame.conversation_id !== chat.conversationId) return;
+  parts.transcript.showSystem(frame.system_html);
+  chat.contextChanged(frame.context);
+  document.dispatchEvent(new CustomEvent("ondol-settings", { detail: frame.conversation_id }));
+}
+
+async function openSettings() {
+  const sheet = await import("./settings.js");
+  sheet.openSettings(byId("settings"), {
+    conversationId: chat.conversationId,
+    opening: parts.opening,
+    begin: (opening) => presets.apply(opening),
+  });
+}
+
+async function openHelp() {
+  const sheet = await import("./help.js");
+  sheet.openHelp(byId("help"));
+}
+
+addEventListener("click", ({ target }) => {
+  if (target.closest('[data-action="open-settings"]')) openSettings();
+  if (target.closest('[data-action="open-help"]')) openHelp();
 });
 
 document.querySelector('[data-action="connect-device"]')?.addEventListener("click", async () => {
@@ -77,7 +117,20 @@ enter();
 
 listenForCopying(byId("transcript"));
 listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
-startChrome();
+listenForPinning(byId("transcript"));
+const chrome = startChrome();
+const pressLast = (selector) => [...document.querySelectorAll(`#transcript ${selector}`)].at(-1)?.click();
+startShortcuts({
+  newChat: () => location.assign("/"),
+  write: () => parts.composer.focus(),
+  stop: () => chat.stop(),
+  copyLast: () => pressLast('.reply:not([aria-busy]) [data-action="copy-message"]'),
+  editLast,
+  list: () => chrome.focusList(),
+  sidebar: () => chrome.toggleSidebar(),
+  settings: openSettings,
+  help: openHelp,
+});
 
 for (const example of document.querySelectorAll('[data-action="example"]')) {
   example.addEventListener("click", () => {
@@ -85,6 +138,11 @@ for (const example of document.querySelectorAll('[data-action="example"]')) {
     parts.composer.focus();
     chat.draftChanged();
   });
+}
+
+function editLast() {
+  const last = parts.transcript.lastOwn;
+  if (last && !parts.transcript.running) edit(last);
 }
 
 /** @param {HTMLElement} message */

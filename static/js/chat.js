@@ -6,7 +6,7 @@ import { loadDraft, saveDraft } from "./drafts.js";
 import { Outbox } from "./outbox.js";
 import { newId, wholeCharacters } from "./protocol.js";
 import { count } from "./words.js";
-import { Writing, placed } from "./writing.js";
+import { Writing } from "./writing.js";
 
 /**
  * One conversation on the page and its line to the server: what is sent, what is answered, and what each frame
@@ -28,7 +28,7 @@ export class Chat {
    *   editor: import("./editor.js").Editor, toast: import("./toast.js").Toast,
    *   context: import("./context-bar.js").ContextBar, status: import("./status.js").ModelStatus,
    *   list: import("./conversation-list.js").ConversationList, follow: import("./follow.js").Follow,
-   *   socket: import("./socket.js").Socket, announce: (text: string) => void}} parts
+   *   opening: import("./opening.js").Opening, socket: import("./socket.js").Socket, announce: (text: string) => void}} parts
    */
   constructor(conversationId, parts) {
     this.conversationId = conversationId;
@@ -57,7 +57,7 @@ export class Chat {
     const { transcript, composer, follow } = this.#parts;
     this.#writing.checkLength();
     if (this.#writing.tooLong) return this.refresh();
-    const frame = { type: "send", id: newId(), ...placed(text, this.conversationId, transcript.position().head_id) };
+    const frame = { type: "send", id: newId(), ...this.#placed(text, transcript.position().head_id) };
     transcript.addPending(frame.id, frame.text);
     composer.text = "";
     this.#writing.forgetCount();
@@ -100,6 +100,13 @@ export class Chat {
     this.refresh();
   }
 
+  /** What the model would read has changed for another reason than a message. @param {?import("./protocol.js").ContextView} context */
+  contextChanged(context) {
+    this.#parts.context.show(context);
+    this.#writing.countAgain();
+    this.refresh();
+  }
+
   /** @param {{type: string}} frame from the server */
   received(frame) {
     if (["queued", "prefill", "delta", "finished"].includes(frame.type)) return this.#batch.push(frame);
@@ -134,7 +141,7 @@ export class Chat {
   }
 
   #accepted(frame) {
-    const { transcript, composer, editor, context, follow, list } = this.#parts;
+    const { transcript, composer, editor, context, follow, list, opening } = this.#parts;
     const sent = this.#outbox.take(frame.ref);
     if (sent?.type === "send") {
       saveDraft(sent.conversation_id, sent.conversation_id === this.conversationId ? composer.text : "");
@@ -143,6 +150,7 @@ export class Chat {
     const isNew = sent?.conversation_id === null && this.conversationId === null;
     if (isNew) {
       this.conversationId = frame.conversation_id;
+      opening.choose(null);
       saveDraft(null, "");
       saveDraft(this.conversationId, composer.text);
       history.replaceState(null, "", `/c/${encodeURIComponent(this.conversationId)}`);
@@ -263,7 +271,13 @@ export class Chat {
   #count(text, parentId, id) {
     const { transcript, status } = this.#parts;
     if (status.blocked || transcript.running || this.#outbox.frame) return false;
-    return this.#delivery.send({ type: "count", id, ...placed(text, this.conversationId, parentId) });
+    return this.#delivery.send({ type: "count", id, ...this.#placed(text, parentId) });
+  }
+
+  /** A text after a message, as frames have it. */
+  #placed(text, parentId) {
+    const opening = this.conversationId === null ? this.#parts.opening.chosen : null;
+    return { text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId, opening };
   }
 
   /** @returns {?import("./protocol.js").SendFrame} */

@@ -18,7 +18,8 @@ export class Delivery {
   /** False when there is no connection: the frame can be sent again once there is. @param {object} frame */
   send(frame) {
     if (!this.#socket().isOpen) return false;
-    if ((frame.text?.length ?? 0) <= SURELY_FITS || frameBytes(frame) <= MAX_FRAME_BYTES) return this.#socket().send(frame);
+    const isShort = !frame.opening && (frame.text?.length ?? 0) <= SURELY_FITS;
+    if (isShort || frameBytes(frame) <= MAX_FRAME_BYTES) return this.#socket().send(frame);
     this.#post(frame);
     return true;
   }

@@ -3,7 +3,9 @@
  *
  * @typedef {{window: number, system: number, pinned: number, history: number, draft: number, reserve: number,
  *   warm: number, left_out: number, excess: number}} ContextView
- * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string}} SendFrame
+ * @typedef {{system_prompt: string, params: Record<string, number | string[]>, thinking: ?boolean}} Opening
+ * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string,
+ *   opening: ?Opening}} SendFrame
  * @typedef {{type: "edit", id: string, text: string, conversation_id: string, message_id: string}} EditFrame
  * @typedef {{type: "regenerate" | "continue" | "switch" | "delete_branch" | "restore_branch", id: string,
  *   conversation_id: string, message_id: string}} BranchFrame

@@ -1,5 +1,5 @@
 import { Counter } from "./counter.js";
-import { MAX_TEXT_BYTES, textBytes, wholeCharacters } from "./protocol.js";
+import { MAX_TEXT_BYTES, textBytes } from "./protocol.js";
 import { count } from "./words.js";
 
 /** What a person is writing now, in the composer or in the box of a message that is rewritten: its size and its cost. */
@@ -58,9 +58,4 @@ export class Writing {
     this.tooLong = excess > 0 ?
       `Too long to send at once: ${count(bytes)} bytes, and ${count(MAX_TEXT_BYTES)} fit. Shorten it by ${count(excess)} bytes, or send it in parts.` : "";
   }
-}
-
-/** A text after a message, as frames have it. @param {string} text @param {?string} conversationId @param {?string} parentId */
-export function placed(text, conversationId, parentId) {
-  return { text: wholeCharacters(text), conversation_id: conversationId, parent_id: parentId };
 }
