@@ -10,22 +10,25 @@ from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
 from inference.types import ModelPhase
+from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.preferences import Preferences
 from storage.presets import Presets
-from storage.records import ConversationRecord
+from storage.records import ConversationRecord, MessageRecord
 from web import protocol
-from web.generation import Generation
+from web.generation import Generation, RunningView
 from web.generations import Generations
 from web.hub import Hub
 from web.language import Language
 from web.languages import Languages
 from web.new_chats import NewChats
 from web.presenter import Presenter, conversation_groups, message_view, transcript_view
+from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.sharing import Sharing
+from web.trash import Trash
 from web.turns import Turns
-from web.views import ConversationGroup, SystemView, TranscriptView
+from web.views import ConversationGroup, MessageView, SystemView, TranscriptView
 from web.wording import runs_in_words, size_in_words
 
 
@@ -45,8 +48,11 @@ class Services:
 
     engine: Engine
     conversations: Conversations
+    branches: Branches
+    trash: Trash
     generations: Generations
     turns: Turns
+    prompts: Prompts
     new_chats: NewChats
     presets: Presets
     preferences: Preferences
@@ -96,14 +102,23 @@ class Services:
         return conversation_groups(recent, running)
 
     async def transcript(self, conversation: ConversationRecord) -> Shown:
-        """The conversation as its page shows it now, and its context bar."""
-        running = self.generations.in_conversation(conversation.id)  # first: it may end while rows are read
-        messages = await run_in_threadpool(self.conversations.path, conversation.id)
+        """The branch of a conversation that is looked at, as its page shows it now, and its context bar."""
+        running = self.generations.get(conversation.head_id or "")  # first: it may end while rows are read
+        messages = await run_in_threadpool(self._path, conversation)
+        siblings = await run_in_threadpool(self.branches.siblings, conversation.id)
         now = running.view() if running else None
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
-        view = await run_in_threadpool(transcript_view, conversation, messages, now, system)
-        context = await self.turns.context_of(conversation)
+        view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings)
+        context = await self.prompts.context_of(conversation)
         return Shown(view, context, running, now.seq if now else 0)
+
+    def _path(self, conversation: ConversationRecord) -> list[MessageRecord]:
+        return self.conversations.path(conversation.id, conversation.head_id) if conversation.head_id else []
+
+    def message(self, record: MessageRecord, running: RunningView | None = None) -> MessageView:
+        """One message as the page shows it. Blocks."""
+        siblings = self.branches.siblings(record.conversation_id).get(record.id)
+        return message_view(record, running, siblings)
 
     async def system_view(self, system_prompt: str, thinking: bool | None = None) -> SystemView | None:
         """The system text that the model reads: ours, or what its chat template adds where there is none."""
@@ -125,7 +140,7 @@ class Services:
     async def announce_settings(self, conversation: ConversationRecord) -> None:
         """Tell those who watch a conversation what was chosen for it."""
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
-        context = await self.turns.context_of(conversation)
+        context = await self.prompts.context_of(conversation)
         frames = await self.in_each_language(
             lambda p: protocol.ChatSettings(conversation.id, p.system(system), context)
         )
@@ -134,9 +149,10 @@ class Services:
     async def finished_frames(self, reply_id: str) -> InEachLanguage:
         """The last frame of a reply that has just been stored."""
         record = await run_in_threadpool(self.conversations.message, reply_id)
+        message = await run_in_threadpool(self.message, record)
         conversation = await run_in_threadpool(self.conversations.get, record.conversation_id)
-        context = await self.turns.context_of(conversation)
+        context = await self.prompts.context_of(conversation)
         reason = record.finish_reason or record.status
         return await self.in_each_language(
-            lambda p: protocol.Finished(reply_id, 0, reason, p.message(message_view(record)), context)
+            lambda p: protocol.Finished(reply_id, 0, reason, p.message(message), context)
         )

@@ -1,9 +1,11 @@
+import { listenForActions, sayBelow } from "./actions.js";
 import { Chat } from "./chat.js";
 import { startChrome } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
+import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { startLanguages, t } from "./language.js";
@@ -14,6 +16,7 @@ import { newId } from "./protocol.js";
 import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
+import { Toast } from "./toast.js";
 import { Transcript } from "./transcript.js";
 
 /** The only place that constructs things. */
@@ -29,7 +32,14 @@ const parts = {
     send: (text) => chat.send(text),
     stop: () => chat.stop(),
     changed: () => chat.draftChanged(),
+    editLast,
   }),
+  editor: new Editor({
+    send: (message, text) => chat.sendEdit(message, text),
+    changed: () => chat.draftChanged(),
+    closed: () => chat.draftChanged(),
+  }),
+  toast: new Toast(byId("toast")),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
   opening: new Opening(byId("app").dataset.opening ?? null),
@@ -107,6 +117,7 @@ addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
+listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));
 const chrome = startChrome();
 startLanguages();
@@ -116,7 +127,7 @@ startShortcuts({
   write: () => parts.composer.focus(),
   stop: () => chat.stop(),
   copyLast: () => pressLast('.reply:not([aria-busy]) [data-action="copy-message"]'),
-  editLast: () => pressLast('.user [data-action="edit"]'),
+  editLast,
   list: () => chrome.focusList(),
   sidebar: () => chrome.toggleSidebar(),
   settings: openSettings,
@@ -129,6 +140,16 @@ for (const example of document.querySelectorAll('[data-action="example"]')) {
     parts.composer.focus();
     chat.draftChanged();
   });
+}
+
+function editLast() {
+  const last = parts.transcript.lastOwn;
+  if (last && !parts.transcript.running) edit(last);
+}
+
+/** @param {HTMLElement} message */
+function edit(message) {
+  parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
 }
 
 /** @param {string} title */

@@ -1,4 +1,5 @@
 import { t } from "./language.js";
+import { sourceAtHand, sourceOf } from "./sources.js";
 
 /** Copy buttons of messages and code. The Clipboard API is missing over plain HTTP, so there is a second way. */
 
@@ -11,12 +12,30 @@ export function addCopyButtons(root) {
 
 /** @param {HTMLElement} root */
 export function listenForCopying(root) {
+  for (const reaching of ["pointerover", "pointerdown", "focusin"]) {
+    root.addEventListener(reaching, ({ target }) => {
+      const button = target.closest?.('[data-action="copy-message"]');
+      if (button) sourceOf(button.closest(".message")).catch(() => {}); // the click tells
+    });
+  }
   root.addEventListener("click", async (event) => {
     const button = event.target.closest('[data-action="copy-message"], [data-action="copy-code"]');
     if (!button) return;
-    const text = button.dataset.action === "copy-code" ? codeText(button) : messageText(button.closest(".message"));
-    say(button, (await copy(text)) ? t("Copied") : t("Could not copy"));
+    say(button, (await copyFor(button)) ? t("Copied") : t("Could not copy"));
   });
+}
+
+/** @param {HTMLElement} button */
+async function copyFor(button) {
+  if (button.dataset.action === "copy-code") return copy(codeText(button));
+  const message = button.closest(".message");
+  const atHand = sourceAtHand(message);
+  if (atHand !== null) return copy(atHand);
+  try {
+    return await copy(await sourceOf(message));
+  } catch {
+    return false;
+  }
 }
 
 /** @param {HTMLElement} button */
@@ -34,6 +53,7 @@ export function messageText(message) {
 }
 
 async function copy(text) {
+  if (!navigator.clipboard) return copyBySelection(text); // over plain HTTP; at once, while the click counts
   try {
     await navigator.clipboard.writeText(text);
     return true;

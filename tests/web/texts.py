@@ -84,7 +84,7 @@ ALSO = {
     "inference/worker.py": ["The computation failed: {0}: {1}"],
     "storage/lookup.py": [" in conversation {0}"],
     "web/preferences.py": ["it is not valid"],
-    "web/protocol.py": [
+    "web/commands.py": [
         "That frame was not understood: {0}",
         "it is nested too deeply.",
         "its text is not valid Unicode.",
@@ -95,7 +95,7 @@ ALSO = {
         "the system prompt was changed",
         "the template changed the text",
     ],
-    "web/turns.py": ["The model is not here yet: {0}"],
+    "web/prompts.py": ["The model is not here yet: {0}"],
 }
 """A sentence is told by its first letter and its full stop. These are shown too."""
 
