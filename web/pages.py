@@ -49,7 +49,7 @@ async def new_chat(request: Request) -> Response:
     services: Services = request.state.services
     opening = await services.new_chats.opening()
     system = await services.system_view(opening.system_prompt, opening.thinking)
-    context = await services.turns.context_of(None, opening)
+    context = await services.prompts.context_of(None, opening)
     return await _page(request, None, TranscriptView([], None, system), context, opening)
 
 
@@ -74,11 +74,10 @@ async def rename(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Delete a conversation and what was computed for it; a reply that is being written in it is stopped."""
+    """Delete a conversation and what was computed for it; replies being written in it are stopped."""
     services: Services = request.state.services
     conversation_id = request.path_params["id"]
-    running = services.generations.in_conversation(conversation_id)
-    if running is not None:
+    for running in services.generations.in_conversation(conversation_id):
         services.generations.stop(running.reply_id)
     with contextlib.suppress(NotFound):  # deleted already: what was asked for is so
         await run_in_threadpool(services.conversations.delete, conversation_id)

@@ -1,9 +1,11 @@
+import { listenForActions, sayBelow } from "./actions.js";
 import { Chat } from "./chat.js";
 import { startChrome } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
+import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { Opening } from "./opening.js";
@@ -13,6 +15,7 @@ import { newId } from "./protocol.js";
 import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
+import { Toast } from "./toast.js";
 import { Transcript } from "./transcript.js";
 
 /** The only place that constructs things. */
@@ -28,7 +31,14 @@ const parts = {
     send: (text) => chat.send(text),
     stop: () => chat.stop(),
     changed: () => chat.draftChanged(),
+    editLast,
   }),
+  editor: new Editor({
+    send: (message, text) => chat.sendEdit(message, text),
+    changed: () => chat.draftChanged(),
+    closed: () => chat.draftChanged(),
+  }),
+  toast: new Toast(byId("toast")),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
   opening: new Opening(byId("app").dataset.opening ?? null),
@@ -106,6 +116,7 @@ addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
+listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));
 const chrome = startChrome();
 const pressLast = (selector) => [...document.querySelectorAll(`#transcript ${selector}`)].at(-1)?.click();
@@ -114,7 +125,7 @@ startShortcuts({
   write: () => parts.composer.focus(),
   stop: () => chat.stop(),
   copyLast: () => pressLast('.reply:not([aria-busy]) [data-action="copy-message"]'),
-  editLast: () => pressLast('.user [data-action="edit"]'),
+  editLast,
   list: () => chrome.focusList(),
   sidebar: () => chrome.toggleSidebar(),
   settings: openSettings,
@@ -127,6 +138,16 @@ for (const example of document.querySelectorAll('[data-action="example"]')) {
     parts.composer.focus();
     chat.draftChanged();
   });
+}
+
+function editLast() {
+  const last = parts.transcript.lastOwn;
+  if (last && !parts.transcript.running) edit(last);
+}
+
+/** @param {HTMLElement} message */
+function edit(message) {
+  parts.editor.open(message).catch(() => sayBelow(message, "The server could not be reached: what this says could not be fetched."));
 }
 
 /** @param {string} title */
