@@ -31,7 +31,9 @@ class Branches:
         self._clock = clock
 
     def siblings(self, conversation_id: str) -> dict[str, Siblings]:
-        """The places of those messages that have siblings, oldest first."""
+        """The places of those messages that have siblings, oldest first. What is deleted has no place, and
+        nobody looks at what follows it.
+        """
         rows = select(Message.id, Message.parent_id).where(
             Message.conversation_id == conversation_id, Message.deleted_at.is_(None)
         )

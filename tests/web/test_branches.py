@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from storage.conversations import Conversations
+from tests.inference.doubles import chat_tokenizer
 from tests.web.serving import Client, Served
 
 Serve = Callable[..., Served]
@@ -97,7 +98,7 @@ def test_a_stopped_reply_goes_on_as_if_it_had_not_been_stopped(serve: Serve) -> 
     assert half.text in going["reply_html"]
     whole = stored(served, accepted["reply_id"])
     assert (whole.text, whole.finish_reason) == (LETTERS, "stop")
-    assert bytes(whole.token_ids).decode() == LETTERS
+    assert whole.token_ids == chat_tokenizer().encode_text(LETTERS)
     begun = len(half.token_ids)
     assert whole.context["begun"] == begun
     assert whole.context["continued"][0]["usage"] == half.usage
@@ -307,7 +308,7 @@ def test_an_answer_that_was_deleted_can_be_asked_for_again(serve: Serve) -> None
     client = served.ready_client()
     first, _ = client.say_and_wait("hello")
     moved = client.wait_for("switched", ref=client.send("delete_branch", **place(first)))
-    assert (moved["kept_id"], moved["html"].strip()) == (first["user_id"], "")
+    assert (moved["kept_id"], "<article" in moved["html"]) == (first["user_id"], False)
     assert "Answer this" in page(served, first)
     again, _ = begin(client, "regenerate", **place(first, "user_id"))
     assert again["parent_id"] == first["user_id"]
