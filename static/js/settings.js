@@ -169,6 +169,7 @@ class Settings {
     const id = this.#form.querySelector(".keep").dataset.presetId ?? newId();
     const shared = this.#form.querySelector("#preset-shared").checked;
     const kept = await post(`/api/presets/${encodeURIComponent(id)}`, { name: name.value.trim(), text, shared });
+    if (!this.#form) return; // closed meanwhile
     if (!kept.ok) return this.#presetError(kept.error);
     const select = this.#form.querySelector("#preset");
     let option = [...select.options].find((each) => each.value === id);
@@ -184,6 +185,7 @@ class Settings {
   async #deletePreset() {
     const { presetId } = this.#form.querySelector(".keep").dataset;
     const gone = await post(`/api/presets/${encodeURIComponent(presetId)}/delete`, {});
+    if (!this.#form) return; // closed meanwhile
     if (!gone.ok) return this.#presetError(gone.error);
     [...this.#form.querySelector("#preset").options].find((each) => each.value === presetId)?.remove();
     delete this.#form.querySelector(".keep").dataset.presetId;
