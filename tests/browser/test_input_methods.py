@@ -65,3 +65,16 @@ def test_the_enter_that_chooses_japanese_in_safari_s_order_does_not_send(chat: C
     expect(chat.composer).to_have_value("日本")
     chat.page.wait_for_timeout(300)
     assert chat.messages() == []
+
+
+def test_hangul_is_sent_once_from_the_box_of_a_rewritten_message(chat: ChatPage, ime: ChromiumIme) -> None:
+    chat.send_message("hello")
+    chat.wait_for_reply()
+    chat.press("ArrowUp")
+    expect(chat.edit_box).to_be_focused()
+    chat.edit_box.fill("안녕하세")
+    for stage in ("ㅇ", "요"):
+        ime.compose(stage)
+    ime.enter("요", again=True)
+    chat.assert_message_text("안녕하세요", "안녕하세요")
+    assert chat.versions() == ["2/2"]
