@@ -20,7 +20,7 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from web.highlighting import code_block
 from web.latex import formula
-from web.markdown_rules import add_rules
+from web.markdown_rules import add_rules, task_box
 from web.sanitizing import SCHEMES, sanitize
 
 _LINK = re.compile(rf"(?:{'|'.join(sorted(SCHEMES))}):", re.IGNORECASE)
@@ -94,6 +94,18 @@ class _Renderer(RendererHTML):
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         target = escape(str(tokens[idx].attrGet("href")))
         return f'<a href="{target}" title="{target}">'
+
+    def list_item_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        opening = self.renderToken(tokens, idx, options, env)
+        box = task_box(tokens, idx)
+        return opening if box is None or tokens[idx + 1].type == "paragraph_open" else f"{opening}{box} "
+
+    def task_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        checked = " checked" if tokens[idx].meta["checked"] else ""
+        return f'<label><input class="task-list-item-checkbox"{checked}> '
+
+    def task_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return "</label>"
 
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return '<div class="table"><table>\n'

@@ -7,6 +7,7 @@ import { listenForCopying } from "./copy.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { newId } from "./protocol.js";
+import { watchScrollable } from "./scrollable.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
 import { Transcript } from "./transcript.js";
@@ -63,6 +64,7 @@ addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
+watchScrollable(byId("transcript"));
 startChrome();
 
 for (const example of document.querySelectorAll('[data-action="example"]')) {

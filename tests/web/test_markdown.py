@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,8 +148,15 @@ def test_task_lists_have_boxes_that_cannot_be_clicked() -> None:
     html = render("- [ ] a\n- [x] b\n  - c")
     assert html.count("disabled") == html.count('type="checkbox"') == 2
     assert html.count("checked") == 1
-    assert '<ul class="contains-task-list">\n<li class="task-list-item"><input' in html
+    assert '<ul class="contains-task-list">\n<li class="task-list-item"><label><input' in html
+    assert html.count(" a</label>") == html.count(" b</label>") == 1
     assert "<ul>\n<li>c</li>\n</ul>" in html
+
+
+def test_a_tasks_box_stands_before_its_text_and_is_named_by_it() -> None:
+    html = render("- [ ] *loose*\n\n  more\n- [x] ```\n  code\n  ```\n")
+    assert re.search("<p><label><input [^>]+> <em>loose</em></label></p>\n<p>more</p>", html)
+    assert re.search('<li class="task-list-item">\n?\\[x\\] <div class="code">', html)
 
 
 def test_money_is_not_mathematics() -> None:
