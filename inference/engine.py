@@ -105,6 +105,15 @@ class Engine:
         self._retry.set()
         return True
 
+    @property
+    def window(self) -> int:
+        """Tokens that one chat may have: what the model takes, or less where memory holds less, once that
+        is known; 0 before the tokenizer is there.
+        """
+        if self.plan is not None:
+            return self.plan.window
+        return self.tokenizing.model.context_window if self.tokenizing is not None else 0
+
     def reserve(self) -> Place:
         """Keep a place in the queue for the request that `submit` is given next: what is done in between,
         such as storing it, is then not in vain. Raises `EngineBusy` or `EngineStopped`.

@@ -65,13 +65,13 @@ async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_
         await settled.wait()
         if engine.tokenizing is None or engine.status.phase is ModelPhase.FAILED:
             raise ModelUnavailable(engine.status.message)
-        params = _params(engine.tokenizing, wishes)
+        params = _params(engine.tokenizing, engine.window, wishes)
         fitted = fit(
             engine.tokenizing.tokenizer,
             settings.system_prompt,
             (),
             question,
-            window=engine.tokenizing.model.context_window,
+            window=engine.window,
             max_tokens=params.max_tokens,
             thinking=settings.thinking,
         )
@@ -88,10 +88,10 @@ async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_
         await asyncio.to_thread(engine.stop)
 
 
-def _params(tokenizing: Tokenizing, wishes: Mapping[str, Any]) -> SamplingParams:
+def _params(tokenizing: Tokenizing, window: int, wishes: Mapping[str, Any]) -> SamplingParams:
     wished = replace(tokenizing.model.defaults, **wishes)
     seed = wished.seed if wished.seed is not None else secrets.randbelow(MAX_SEED)
-    limit = reserve_for(tokenizing.model.context_window, wished.max_tokens)
+    limit = reserve_for(window, wished.max_tokens)
     return replace(wished, seed=seed, max_tokens=limit)
 
 

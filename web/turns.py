@@ -138,7 +138,7 @@ class Turns:
     def _params(self, tokenizing: Tokenizing) -> SamplingParams:
         """The model's defaults, with a seed and a limit that the reply's record can name."""
         defaults = tokenizing.model.defaults
-        reserve = reserve_for(tokenizing.model.context_window, defaults.max_tokens)
+        reserve = reserve_for(self._engine.window, defaults.max_tokens)
         return replace(defaults, seed=secrets.randbelow(MAX_SEED), max_tokens=reserve)
 
     def _fit(self, tokenizing: Tokenizing, branch: Branch, text: str, params: SamplingParams) -> ContextFit:
@@ -147,7 +147,7 @@ class Turns:
             branch.system_prompt,
             as_history(branch.messages, tokenizing.model.name),
             text,
-            window=tokenizing.model.context_window,
+            window=self._engine.window,
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
             thinking=self._engine.config.thinking,
@@ -159,7 +159,7 @@ class Turns:
             branch.system_prompt,
             as_history(branch.messages, tokenizing.model.name),
             text,
-            window=tokenizing.model.context_window,
+            window=self._engine.window,
             cut_key=branch.cut_id,
             thinking=self._engine.config.thinking,
         )

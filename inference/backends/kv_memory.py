@@ -28,6 +28,13 @@ class TorchKVBlock:
         """A block of these tensors, which it owns."""
         return cls(layers, length, sum(keys.nbytes + values.nbytes for keys, values in layers))
 
+    def first(self, length: int) -> TorchKVBlock:
+        """The first `length` tokens: views of them, unless it is all."""
+        if length == self.length:
+            return self
+        layers = tuple((keys[:, :length], values[:, :length]) for keys, values in self.layers)
+        return TorchKVBlock.of(layers, length)
+
     def to_arrays(self) -> BlockArrays:
         """Arrays called keys.0, values.0, keys.1, ...; numpy has no bfloat16, so its bits go as int16."""
         named = {f"keys.{i}": keys for i, (keys, _) in enumerate(self.layers)}
@@ -80,6 +87,15 @@ class GrowingLayer(DynamicLayer):
         self.is_initialized = True
         return self.keys, self.values
 
+    def extend(self, keys: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+        """Append tensors of shape [heads, tokens, head_dim], each copied once, to where it stays."""
+        start, stop = self._length, self._length + sum(part.shape[1] for part in keys)
+        buffers = self._room_for(stop, keys[0][None], values[0][None])
+        for buffer, parts in zip(buffers, (keys, values), strict=True):
+            torch.cat(list(parts), dim=1, out=buffer[0, :, start:stop])
+        self._show(*buffers, stop)
+        self.is_initialized = True
+
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens; their memory stays for those to come."""
         if self._buffers is not None and length < self._length:
@@ -127,11 +143,9 @@ class SequenceKV:
         """Append the first tokens of some blocks: one copy a layer, since each of many small ones costs
         more than its bytes.
         """
+        blocks = [block.first(length) for block, length in parts]
         for index, layer in enumerate(self.layers):
-            pairs = [(block.layers[index], length) for block, length in parts]
-            keys = torch.cat([keys[:, :length] for (keys, _), length in pairs], dim=1)
-            values = torch.cat([values[:, :length] for (_, values), length in pairs], dim=1)
-            layer.update(keys[None], values[None])
+            layer.extend(*zip(*(block.layers[index] for block in blocks), strict=True))
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 
@@ -11,6 +12,8 @@ import pytest
 
 from inference.engine import Engine
 from inference.errors import EngineBusy, EngineStopped, ModelUnavailable
+from inference.models.prepared import PreparedModel
+from inference.tokenization import ChatTokenizer
 from inference.types import (
     ChatMessage,
     Delta,
@@ -320,3 +323,30 @@ def test_a_stopped_engine_takes_nothing_and_ends_what_runs(start: Callable[..., 
     with pytest.raises(EngineStopped):
         running.submit("late", prompt)
     assert running.engine.worker_state is WorkerState.ENDED
+
+
+def test_the_window_is_what_memory_holds_once_that_is_known(tmp_path: Path) -> None:
+    loading = threading.Event()
+    reached = {phase: threading.Event() for phase in ModelPhase}
+
+    def load(prepared: PreparedModel, *_: object) -> ScriptedBackend:
+        assert loading.wait(WAIT_S)
+        backend = ScriptedBackend(ChatTokenizer.load(prepared), echo, window=2_048)
+        backend.description = replace(backend.description, free_bytes=2**18)
+        return backend
+
+    engine = Engine(
+        engine_config(tmp_path),
+        lambda *_: prepare_double(tmp_path, window=2_048),
+        load,
+        lambda status: reached[status.phase].set(),
+    )
+    assert engine.window == 0
+    engine.start()
+    assert reached[ModelPhase.LOADING].wait(WAIT_S)
+    assert engine.window == 2_048
+    loading.set()
+    assert reached[ModelPhase.READY].wait(WAIT_S)
+    # Six tenths of 2^18 bytes are usable, a third of that is the cache's; a token takes 100 bytes.
+    assert engine.window == (int(2**18 * 0.6) - int(int(2**18 * 0.6) / 3)) // 100
+    assert engine.stop()
