@@ -49,6 +49,7 @@ from web.turns import Turns
 logger = logging.getLogger(__name__)
 
 START_DELAY_S = 1.0
+OFFLINE_WORKER = "offline-worker.js"
 
 
 class State(TypedDict):
@@ -63,6 +64,8 @@ class Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        if path == OFFLINE_WORKER:
+            response.headers["Service-Worker-Allowed"] = "/"
         return response
 
 
@@ -145,6 +148,7 @@ def build_app(
             Route(PAIR_PATH, devices.pair, methods=["POST"]),
             Route("/health", pages.health),
             WebSocketRoute("/ws", chat),
+            Route(f"/static/{static_build()}/offline.html", pages.offline),
             Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
         ],
         middleware=[Middleware(AccessGuard, hosts=hosts), *_guard(sharing)],

@@ -97,6 +97,12 @@ async def health(request: Request) -> Response:
     return JSONResponse(body if reason is None else body | {"reason": reason}, 503 if reason else 200)
 
 
+async def offline(request: Request) -> Response:
+    """The page that a browser keeps, to show it while this server cannot be reached."""
+    services: Services = request.state.services
+    return HTMLResponse(await run_in_threadpool(services.presenter.offline))
+
+
 async def not_found(request: Request, error: Exception) -> Response:
     """No such page or conversation: a page for people, a line for scripts."""
     message = str(error) if isinstance(error, NotFound) else "There is no such page."

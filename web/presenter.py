@@ -53,6 +53,10 @@ class Presenter:
         """A page that says what is wrong."""
         return self._render("error.html", title=title, message=message)
 
+    def offline(self) -> str:
+        """The page that a browser keeps for when this server cannot be reached."""
+        return self._render("offline.html")
+
     def pairing(self) -> str:
         """The page of a device that was not let in."""
         return self._render("pair.html")
@@ -79,13 +83,14 @@ class Presenter:
 
 @lru_cache(maxsize=1)
 def static_build() -> str:
-    """A name for the static files as they are now.
+    """A name for the static files, and for the page that browsers keep, as they are now.
 
     It is part of their path, not a query, since modules import each other by relative addresses: all of
     them change together, and browsers may keep each for ever.
     """
     digest = sha256()
-    for file in sorted(path for path in STATIC.rglob("*") if path.is_file()):
+    kept = [TEMPLATES / "base.html", TEMPLATES / "offline.html"]
+    for file in kept + sorted(path for path in STATIC.rglob("*") if path.is_file()):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 

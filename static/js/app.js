@@ -7,6 +7,7 @@ import { listenForCopying } from "./copy.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { newId } from "./protocol.js";
+import { Reach } from "./reach.js";
 import { watchScrollable } from "./scrollable.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
@@ -15,7 +16,6 @@ import { Transcript } from "./transcript.js";
 /** The only place that constructs things. */
 
 const byId = (id) => document.getElementById(id);
-const connection = byId("connection");
 
 const parts = {
   transcript: new Transcript(byId("transcript")),
@@ -32,22 +32,19 @@ const parts = {
   socket: null,
 };
 
+const reach = new Reach(byId("connection"), () => parts.socket.isOpen);
 const chat = new Chat(byId("app").dataset.conversationId || null, parts);
 
 parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, {
   opened() {
-    connection.hidden = true;
+    reach.opened();
     chat.opened();
   },
   received(frame) {
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
-  lost(failures) {
-    connection.textContent = failures < 4 ? "Reconnecting…" :
-      "Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.";
-    connection.hidden = false;
-  },
+  lost: (failures) => reach.lost(failures),
 });
 
 document.querySelector('[data-action="connect-device"]')?.addEventListener("click", async () => {

@@ -4,6 +4,7 @@ export function startChrome() {
   startSheet();
   startMenus();
   startThemes();
+  startKeyboard();
   addEventListener("beforeprint", () => {
     document.getElementById("letter-date").textContent = new Date().toLocaleDateString(undefined, { dateStyle: "long" });
   });
@@ -27,6 +28,15 @@ function startSheet() {
   }
   addEventListener("keydown", (event) => event.key === "Escape" && isOpen() && show(false));
   matchMedia("(max-width: 720px)").addEventListener("change", () => isOpen() && show(false));
+}
+
+/** Where the on-screen keyboard covers the page instead of shortening it (Safari), the page is shortened here. */
+function startKeyboard() {
+  visualViewport?.addEventListener("resize", () => {
+    const covered = visualViewport.scale === 1 && innerHeight - visualViewport.height > 120;
+    document.documentElement.style.setProperty("--visible-height", covered ? `${visualViewport.height}px` : "100dvh");
+    if (covered) scrollTo(0, 0);
+  });
 }
 
 function startMenus() {
