@@ -21,9 +21,10 @@ from markdown_it.utils import EnvType, OptionsDict
 from web.highlighting import code_block
 from web.latex import formula
 from web.markdown_rules import add_rules, task_box
-from web.sanitizing import SCHEMES, sanitize
+from web.sanitizing import sanitize
 
-_LINK = re.compile(rf"(?:{'|'.join(sorted(SCHEMES))}):", re.IGNORECASE)
+# Without the slashes a browser takes `http:x` for an address on the page's own server.
+_LINK = re.compile(r"https?://[^\s/]|mailto:", re.IGNORECASE)
 _MAX_LANGUAGE_CHARS = 30
 
 

@@ -52,7 +52,7 @@ class Reader(HTMLParser):
             self.classes.update(value.split())
         if name == "href":
             self.links.append(value)
-            if tag != "a" or not re.match(r"(?i)(https?|mailto):", value):
+            if tag != "a" or not re.match(r"(?i)https?://[^/]|mailto:", value):
                 self.faults.append(f"{tag} {name}={value}")
 
     def handle_endtag(self, tag: str) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.web.hostile import BOMBS, HOSTILE, LATEX_BOMBS, RAW_HTML
+from tests.web.hostile_grammar import hostile_texts
 from tests.web.html_reading import Reader
 from web.highlighting import MAX_HIGHLIGHTED_CHARS
 from web.latex import MAX_LATEX_CHARS
@@ -17,6 +18,13 @@ def test_hostile_text_leaves_nothing_that_acts(source: str) -> None:
         page = Reader(render(text))
         assert page.faults == []
         assert "evil.example" not in "".join(link for link in page.links if "http" not in link)
+
+
+def test_two_thousand_hostile_texts_leave_nothing_that_acts_and_stay_readable() -> None:
+    for hostile in hostile_texts(2_000):
+        page = Reader(render(hostile.text))
+        assert page.faults == [], hostile
+        assert [word for word in hostile.words if word not in page.text] == [], hostile
 
 
 @pytest.mark.parametrize("source", RAW_HTML)
