@@ -54,8 +54,13 @@ def pending(conversation_id: str, reply_ids: Iterable[str]) -> Snapshot:
 
 def streamed(reply_id: str, text: str, cuts: Iterable[int]) -> list[ServerFrame]:
     """The frames of a reply that is rendered at these lengths, and its end."""
-    frames = _run(_written(Generation("", reply_id), text, cuts))
+    frames = written(reply_id, text, cuts)
     return [*frames, finished(reply_id, text, len(frames) + 1)]
+
+
+def written(reply_id: str, text: str, cuts: Iterable[int]) -> list[ServerFrame]:
+    """The deltas of a reply that is rendered at these lengths, and at the last whole."""
+    return _run(_written(Generation("", reply_id), text, cuts))
 
 
 async def _written(generation: Generation, text: str, cuts: Iterable[int]) -> list[ServerFrame]:
