@@ -53,6 +53,12 @@ class Blocks:
     starts: list[int]
 
 
+def render_in_parts(text: str) -> str:
+    """The same, a long text in parts that a browser can lay out apart."""
+    parts = [_render(text[start:end], {}) for start, end in pairwise(_steps(text))]
+    return parts[0] if len(parts) == 1 else "".join(f'<div class="part">{part}</div>' for part in parts)
+
+
 def render_unfinished(text: str) -> str:
     """The end of a reply that is still being written: a code fence that is not closed yet stays plain."""
     return _render(text, {"unfinished": True})

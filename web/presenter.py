@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from storage.records import ConversationRecord, MessageRecord
 from web.generation import RunningView
-from web.markdown import render, render_plain
+from web.markdown import render_in_parts, render_plain
 from web.views import (
     ChatPage,
     ConversationGroup,
@@ -154,7 +154,7 @@ def conversation_groups(
 
 @lru_cache(maxsize=2_048)
 def _rendered(text: str) -> str:
-    return render(text)
+    return render_in_parts(text)
 
 
 def _quiet_line(record: MessageRecord) -> QuietLine | None:

@@ -27,7 +27,8 @@ function look(reply, looked) {
   const before = looked.get(reply);
   const width = body.clientWidth;
   const same = reply.hasAttribute("aria-busy") && before?.width === width;
-  const blocks = Array.prototype.slice.call(body.children, same ? before.blocks : 0);
+  // The last part may have grown since.
+  const blocks = Array.prototype.slice.call(body.children, same ? Math.max(0, before.blocks - 1) : 0);
   looked.set(reply, { blocks: body.childElementCount, width });
   for (const block of [...blocks, reply.querySelector(".tail")]) {
     if (block.matches(WIDE)) mark(block);

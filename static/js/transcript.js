@@ -30,7 +30,10 @@ export class Transcript {
 
   /** @param {string} id @returns {?HTMLElement} */
   find(id) {
-    return this.root.querySelector(`.message[data-message-id="${CSS.escape(id)}"]`);
+    // From the end, and not into the messages: what is looked for is nearly always among the last.
+    let message = this.root.lastElementChild;
+    while (message && message.dataset.messageId !== id) message = message.previousElementSibling;
+    return message;
   }
 
   /** The person's bubble, before the server has answered. @param {string} id the `send`'s @param {string} text */

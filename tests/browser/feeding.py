@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 
 from inference.types import Delta
 from web.generation import Generation
-from web.markdown import render
+from web.markdown import render_in_parts
 from web.presenter import Presenter
 from web.protocol import Finished, ServerFrame, Snapshot, encode
 from web.views import MessageView
@@ -76,7 +76,7 @@ async def _written(generation: Generation, text: str, cuts: Iterable[int]) -> li
 
 def finished(reply_id: str, text: str, seq: int) -> Finished:
     """The end of a reply."""
-    view = MessageView(reply_id, "assistant", "done", Markup(render(text)), finish_reason="stop")
+    view = MessageView(reply_id, "assistant", "done", Markup(render_in_parts(text)), finish_reason="stop")
     return Finished(reply_id, seq, "stop", _presenter().message(view), None)
 
 
