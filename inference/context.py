@@ -86,7 +86,7 @@ def fit(
         thinking=thinking,
     )
     if result.excess:
-        raise PromptTooLong(len(result.prompt_ids) + result.reserve, window)
+        raise PromptTooLong(len(result.prompt_ids) + result.reserve, window, result.pinned)
     return result
 
 

@@ -19,7 +19,7 @@ import contextlib
 import gc
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from inference.config import EngineConfig
@@ -31,6 +31,7 @@ from inference.prefix_keeper import PrefixKeeper
 from inference.requests import OpenRequests
 from inference.scheduler import Place, WaitingRoom
 from inference.sequence import Sequence
+from inference.shared_prefixes import SharedPrefixes
 from inference.types import (
     Event,
     FinishReason,
@@ -75,6 +76,7 @@ class Engine:
         self._requests = OpenRequests(self._waiting)
         self._cache = PrefixCache(config.prefix_cache_bytes)
         self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
+        self._shared = SharedPrefixes(self._cache, self._waiting.wake)
         self._stopping = threading.Event()
         self._may_begin = threading.Event()
         self._retry = threading.Event()
@@ -138,6 +140,13 @@ class Engine:
     def cached_tokens(self, token_ids: tuple[int, ...]) -> int:
         """How many leading tokens of a prompt the prefix cache holds now."""
         return self._cache.peek(token_ids)
+
+    def share(self, system_prompts: Iterable[str]) -> None:
+        """Compute ahead, while nobody waits, what chats with these system prompts begin with, and keep it: as
+        much as half of the prefix cache holds, the first ones first. What was shared before and is not any
+        more is forgotten.
+        """
+        self._shared.replace(system_prompts)
 
     def forget(self, owner: str) -> None:
         """Remove from memory and disk what only this conversation computed. A reply that is still running
@@ -253,6 +262,7 @@ class Engine:
                 self._waiting,
                 self._cache,
                 self._keeper,
+                self._shared,
                 self._requests.close,
             )
         except BaseException as error:  # even one that is meant to end a thread

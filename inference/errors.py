@@ -48,14 +48,21 @@ class PromptTooLong(InferenceError):
     Attributes:
         needed: tokens of system prompt, pinned messages, the message and the reserve together.
         limit: the context window in tokens.
+        pinned: tokens of the pinned messages among them.
     """
 
-    def __init__(self, needed: int, limit: int) -> None:
+    def __init__(self, needed: int, limit: int, pinned: int = 0) -> None:
         self.needed = needed
         self.limit = limit
+        self.pinned = pinned
+        parts = "the system prompt and room for the answer"
+        way_out = f"Shorten it by {needed - limit:,} tokens"
+        if pinned:
+            parts = f"the system prompt, {pinned:,} tokens of pinned messages and room for the answer"
+            way_out += ", or unpin messages"
         super().__init__(
-            f"This message needs {needed:,} tokens with the system prompt and room for the answer, "
-            f"but the context window holds {limit:,}. Shorten it by {needed - limit:,} tokens."
+            f"This message needs {needed:,} tokens with {parts}, but the context window holds {limit:,}. "
+            f"{way_out}."
         )
 
 
@@ -68,7 +75,11 @@ class TemplateTooSlow(TemplateFailed):
 
 
 class InvalidParams(InferenceError):
-    """A sampling parameter is outside its allowed range."""
+    """A sampling parameter, `name`, is outside its allowed range."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        self.name = name
+        super().__init__(f"{name} is {value!r}; it must be {allowed}.")
 
 
 class OutOfMemory(InferenceError):

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from inference.backends.base import Backend
@@ -16,6 +17,7 @@ from inference.models.prepared import PreparedModel, Progress
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.scheduler import WaitingRoom
+from inference.shared_prefixes import SharedPrefixes
 from inference.token_blocks import common_prefix
 from inference.tokenization import ChatTokenizer
 from inference.types import ChatMessage, ModelPhase, ModelStatus
@@ -55,6 +57,7 @@ class ModelLoader:
         waiting: WaitingRoom,
         cache: PrefixCache,
         keeper: PrefixKeeper,
+        shared: SharedPrefixes,
         close: Close,
     ) -> tuple[Worker, MemoryPlan]:
         """Load the weights, divide the memory, and compute what every conversation begins with."""
@@ -64,8 +67,11 @@ class ModelLoader:
         plan = MemoryPlan.for_model(backend.description, self.config)
         cache.capacity_bytes = plan.prefix_cache_bytes
         keeper.restore(backend, prepared)
-        worker = Worker(backend, plan, self.config, waiting, cache, keeper, close)
-        worker.pin(shared_prefix(tokenizing.tokenizer, self.config))
+        worker = Worker(backend, plan, self.config, waiting, cache, keeper, close, shared)
+        prefix_of = partial(shared_prefix, tokenizing.tokenizer, thinking=self.config.thinking)
+        own = prefix_of(self.config.system_prompt)
+        worker.pin(own)
+        shared.begin(prefix_of, own, backend.description.kv_bytes_per_token, plan.window)
         return worker, plan
 
 
@@ -77,11 +83,13 @@ def why_not_loaded(error: BaseException) -> str:
     return f"The model could not be loaded: {type(error).__name__}: {error}"
 
 
-def shared_prefix(tokenizer: ChatTokenizer, config: EngineConfig) -> tuple[int, ...]:
-    """The tokens that every conversation with the configured system prompt begins with."""
-    system = [ChatMessage("system", config.system_prompt)] if config.system_prompt else []
+def shared_prefix(
+    tokenizer: ChatTokenizer, system_prompt: str, *, thinking: bool | None = None
+) -> tuple[int, ...]:
+    """The tokens that every conversation with this system prompt begins with. Raises `TemplateFailed`."""
+    system = [ChatMessage("system", system_prompt)] if system_prompt else []
     chats = ([*system, ChatMessage("user", text)] for text in ("a", "1"))
     one, other = (
-        tokenizer.encode_chat(chat, generation_prompt=False, thinking=config.thinking).ids for chat in chats
+        tokenizer.encode_chat(chat, generation_prompt=False, thinking=thinking).ids for chat in chats
     )
     return one[: common_prefix(one, other)]

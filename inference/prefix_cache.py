@@ -5,16 +5,16 @@ the root to it spells the tokens that came before, so that one copy serves every
 beginning. Nodes are copies, never views of a running sequence's cache: evicting one is always safe.
 
 `match` reads (and renews what it used), `insert` adds, and eviction keeps the bytes within the bound after
-each block: the least recently used leaf goes first, pinned ones (the system prompt) last. A block belongs to
+each block: the least recently used leaf goes first, pinned ones (system prompts) last. A block belongs to
 the conversations that read all of its tokens, so `forget` leaves nothing that only one of them read.
 
-The worker thread matches and inserts; `peek` and `forget` may come from any thread.
+The worker thread matches, inserts and pins; `peek` and `forget` may come from any thread.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from inference.backends.base import KVBlock
@@ -80,6 +80,26 @@ class PrefixCache:
                     node.owners.remove(owner)
                     if not node.owners:  # nobody owns what follows it either: those are removed next
                         self._remove(node)
+
+    def pinned_tokens(self, token_ids: Tokens) -> int:
+        """How many leading tokens of `token_ids` are cached and pinned."""
+        with self._lock:
+            return sum(len(tokens) for node, tokens in self._exactly(token_ids) if node.pinned)
+
+    def repin(self, prefixes: Iterable[Tokens]) -> None:
+        """Pin exactly what these consist of, as far as it is here. What was nobody's but pinned, or nobody's
+        at all, goes.
+        """
+        with self._lock:
+            kept = {id(node) for prefix in prefixes for node, _ in self._exactly(prefix)}
+            for node in list(self._nodes.values()):
+                node.pinned = id(node) in kept
+                if node.pinned:
+                    node.owners.add(NOBODY)
+                    continue
+                node.owners.discard(NOBODY)
+                if not node.owners:  # nor has what follows it any: those are removed next
+                    self._remove(node)
 
     def release(self, down_to: int = 0) -> int:
         """Evict what is not pinned until so many bytes are left at most; the bytes that this freed."""
@@ -153,6 +173,17 @@ class PrefixCache:
             if length < self._block_tokens:
                 return
             node, position = child, position + length
+
+    def _exactly(self, token_ids: Tokens) -> Iterator[tuple[Node, Tokens]]:
+        """The blocks that `insert` with `pinned` would find, each with the tokens that it stands for."""
+        node = self._root
+        for start in range(0, len(token_ids), self._block_tokens):
+            tokens = token_ids[start : start + self._block_tokens]
+            child = node.serving(tokens, NOBODY, pinned=True)
+            if child is None:
+                return
+            yield child, tokens
+            node = child
 
     def _insert(
         self, token_ids: Tokens, copy: Callable[[int, int], KVBlock], owner: str, pinned: bool

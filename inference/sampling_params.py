@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from inference.errors import InvalidParams
 
@@ -12,6 +14,44 @@ MAX_STOP_STRINGS = 8
 MAX_STOP_LENGTH = 200
 MAX_SEED = 2**63 - 1
 MAX_LOGPROBS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a value may be: from `lowest` (or above it, where `open`) to `highest`; `whole` numbers only."""
+
+    lowest: float
+    highest: float
+    whole: bool = False
+    open: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        whole = isinstance(value, int) or not self.whole
+        return whole and self.lowest <= value <= self.highest and not (self.open and value == self.lowest)
+
+    def __str__(self) -> str:
+        if self.open:
+            return f"above {self.lowest:g} and at most {self.highest:g}"
+        if self.whole:
+            return f"a whole number from {self.lowest} to {self.highest:,}"
+        return f"from {self.lowest:g} to {self.highest:g}"
+
+
+RANGES: Mapping[str, Range] = MappingProxyType(
+    {
+        "temperature": Range(0, 5),
+        "top_p": Range(0, 1, open=True),
+        "top_k": Range(0, MAX_TOP_K, whole=True),
+        "min_p": Range(0, 1),
+        "repetition_penalty": Range(0.1, 10),
+        "presence_penalty": Range(-2, 2),
+        "frequency_penalty": Range(-2, 2),
+        "seed": Range(0, MAX_SEED, whole=True),
+        "max_tokens": Range(1, MAX_TOKENS_LIMIT, whole=True),
+        "logprobs": Range(0, MAX_LOGPROBS, whole=True),
+    }
+)
+"""Of every sampling param that is a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +89,15 @@ class SamplingParams:
     logprobs: int = 0
 
     def __post_init__(self) -> None:
-        _require(0 <= self.temperature <= 5, "temperature", self.temperature, "from 0 to 5")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
-        _require(0 <= self.min_p <= 1, "min_p", self.min_p, "from 0 to 1")
-        penalty = self.repetition_penalty
-        _require(0.1 <= penalty <= 10, "repetition_penalty", penalty, "from 0.1 to 10")
-        _require(-2 <= self.presence_penalty <= 2, "presence_penalty", self.presence_penalty, "from -2 to 2")
-        _require(
-            -2 <= self.frequency_penalty <= 2, "frequency_penalty", self.frequency_penalty, "from -2 to 2"
-        )
-        _require_whole("top_k", self.top_k, 0, MAX_TOP_K)
-        _require_whole("logprobs", self.logprobs, 0, MAX_LOGPROBS)
-        if self.seed is not None:
-            _require_whole("seed", self.seed, 0, MAX_SEED)
-        if self.max_tokens is not None:
-            _require_whole("max_tokens", self.max_tokens, 1, MAX_TOKENS_LIMIT)
+        for name, allowed in RANGES.items():
+            value = getattr(self, name)
+            if value is not None or name not in ("seed", "max_tokens"):
+                _require(value in allowed, name, value, f"{allowed}")
         count = len(self.stop)
         _require(count <= MAX_STOP_STRINGS, "stop", count, f"at most {MAX_STOP_STRINGS} strings")
         for text in self.stop:
-            allowed = f"1 to {MAX_STOP_LENGTH} characters long"
-            _require(0 < len(text) <= MAX_STOP_LENGTH, "stop", text[:20], allowed)
+            length = f"1 to {MAX_STOP_LENGTH} characters long"
+            _require(0 < len(text) <= MAX_STOP_LENGTH, "stop", text[:20], length)
 
     @property
     def penalizes(self) -> bool:
@@ -78,9 +107,4 @@ class SamplingParams:
 
 def _require(ok: bool, name: str, value: object, allowed: str) -> None:
     if not ok:
-        raise InvalidParams(f"{name} is {value!r}; it must be {allowed}.")
-
-
-def _require_whole(name: str, value: object, lowest: int, highest: int) -> None:
-    ok = isinstance(value, int) and lowest <= value <= highest
-    _require(ok, name, value, f"a whole number from {lowest} to {highest:,}")
+        raise InvalidParams(name, value, allowed)

@@ -44,6 +44,7 @@ class WaitingRoom:
         self._changed = threading.Condition()
         self._closed = False
         self._reply_s: float | None = None
+        self._woken = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -99,10 +100,17 @@ class WaitingRoom:
             return None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until somebody waits; False once the room is closed (or the time is over)."""
+        """Sleep until somebody waits, or `wake`; False once the room is closed (or the time is over)."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed, timeout)
-            return bool(self._waiting) and not self._closed
+            self._changed.wait_for(lambda: self._waiting or self._closed or self._woken, timeout)
+            woken, self._woken = self._woken, False
+            return (bool(self._waiting) or woken) and not self._closed
+
+    def wake(self) -> None:
+        """End `wait`, the present one or else the next, although nobody waits."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify()
 
     def pause(self) -> None:
         """Nobody is served for now: the model is loading."""

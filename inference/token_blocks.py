@@ -29,7 +29,7 @@ class Node:
     """A block and its place in the tree.
 
     name: stands for all tokens up to the block's end. owners: the conversations that read all of its tokens.
-    pinned: part of the system prompt. stored: on disk too.
+    pinned: part of a system prompt that is kept. stored: on disk too.
     """
 
     tokens: Tokens

@@ -19,7 +19,9 @@ from inference.prefix_keeper import PrefixKeeper
 from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
+from inference.shared_prefixes import SharedPrefixes
 from inference.speculation import Payoff
+from inference.token_blocks import BLOCK_TOKENS
 from inference.types import FinishReason
 from inference.watchdog import Pulse
 
@@ -46,6 +48,7 @@ class Worker:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         close: Close,
+        shared: SharedPrefixes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.backend = backend
@@ -54,6 +57,7 @@ class Worker:
         self._cache = cache
         self._keeper = keeper
         self._close_sequence = close
+        self._shared = shared
         self._clock = clock
         self._pace = Pace(config.prefill_chunk)
         self._payoff = Payoff(config.speculation)
@@ -62,16 +66,50 @@ class Worker:
 
     def pin(self, prefix: tuple[int, ...]) -> None:
         """Compute the KV of what every conversation begins with, once, and keep it."""
-        if not prefix:
-            return
+        while self._pin_more(prefix):
+            pass
+
+    def _pin_more(self, prefix: tuple[int, ...]) -> bool:
+        """Compute one chunk of a prefix, and keep it. False when that got it no further: it is whole, or the
+        cache has no room for it.
+        """
+        known = self._cache.pinned_tokens(prefix)
+        if known == len(prefix):
+            return False
         kv = self.backend.create_kv(len(prefix))
         self.backend.append_blocks(kv, self._cache.match(prefix))
-        while kv.length < len(prefix):
-            chunk = prefix[kv.length : kv.length + self._pace.chunk(beside_decoding=False)]
+        chunk = prefix[kv.length : self._end_of_chunk(prefix, kv.length)]
+        if chunk:
             started = self._clock()
             self.backend.prefill(kv, chunk, logits=False)
             self._pace.observe_prefill(len(chunk), self._clock() - started)
-        self._cache.insert(prefix, lambda start, stop: self.backend.copy_block(kv, start, stop), pinned=True)
+        self._cache.insert(
+            prefix[: kv.length],
+            lambda start, stop: self.backend.copy_block(kv, start, stop),
+            pinned=True,
+        )
+        return self._cache.pinned_tokens(prefix) > known
+
+    def _end_of_chunk(self, prefix: tuple[int, ...], start: int) -> int:
+        """At the end of a block, so that the next chunk leaves no unfinished one behind."""
+        reach = start + self._pace.chunk(beside_decoding=False)
+        blocks = max(reach // BLOCK_TOKENS, start // BLOCK_TOKENS + 1)
+        return min(len(prefix), blocks * BLOCK_TOKENS)
+
+    def _prefill_ahead(self) -> bool:
+        """One chunk of what new chats will begin with. False when nothing is left to do."""
+        prefix = self._shared.due() if self._shared is not None else None
+        if self._shared is None or prefix is None:
+            return False
+        try:
+            if self._pin_more(prefix):
+                return True
+        except Exception as error:  # new chats will read it themselves
+            logger.warning("a shared system prompt could not be computed ahead", exc_info=error)
+            if isinstance(error, MEMORY_ERRORS):
+                self._cache.release()
+        self._shared.give_up(prefix)
+        return True
 
     def serve(self, stopping: threading.Event) -> None:
         """Work until asked to stop and nothing runs any more."""
@@ -80,6 +118,8 @@ class Worker:
             self._admit()
             if self._running:
                 self._step()
+                continue
+            if self._prefill_ahead():
                 continue
             self.pulse.rest()
             if not self._keeper.save_next() and not self._waiting.wait():

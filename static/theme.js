@@ -1,12 +1,15 @@
-// Runs before the first paint. Sets data-theme to light or dark, by choice or as the system's.
+// Runs before the first paint. Sets data-theme to light or dark, by choice or as the system's, and the text size.
 (() => {
   const KEY = "ondol.theme";
   const PAPER = { light: "#faf8f4", dark: "#191714" };
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
-  function stored() {
+  const SIZE_KEY = "ondol.text-size";
+  const SIZES = ["small", "normal", "large", "larger"];
+
+  function stored(key) {
     try {
-      return localStorage.getItem(KEY);
+      return localStorage.getItem(key);
     } catch {
       return null;
     }
@@ -20,10 +23,17 @@
     document.querySelector('meta[name="theme-color"]')?.setAttribute("content", PAPER[theme]);
   }
 
-  apply(stored());
+  function resize(size) {
+    document.documentElement.dataset.textSize = SIZES.includes(size) ? size : "normal";
+  }
+
+  apply(stored(KEY));
+  resize(stored(SIZE_KEY));
   dark.addEventListener("change", () => apply(document.documentElement.dataset.themeChoice));
   addEventListener("storage", (event) => {
     if (event.key === KEY) apply(event.newValue);
+    if (event.key === SIZE_KEY) resize(event.newValue);
   });
+  document.addEventListener("ondol-text-size", (event) => resize(event.detail));
   document.addEventListener("ondol-theme", (event) => apply(event.detail));
 })();

@@ -5,7 +5,7 @@ StorageError                the database cannot be read or written; nothing was 
 ├── DamagedDatabase         the file is not a sound database
 ├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
 └── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
-NotFound                    no such conversation or message
+NotFound                    no such conversation, message or preset
 Conflict                    the same client id came again with another body
 """
 
@@ -33,7 +33,7 @@ class UnsafeSQLite(StorageError):
 
 
 class NotFound(Exception):
-    """No conversation or message answers to that id."""
+    """Nothing answers to that id."""
 
 
 class Conflict(Exception):

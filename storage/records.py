@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
@@ -27,12 +27,24 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Choices:
+    """What was chosen for a conversation in place of the model's defaults; nothing else is kept.
+
+    `params` are sampling params by their names. `thinking` is whether the model is to reason first; None
+    leaves that to the server.
+    """
+
+    params: Json = field(default_factory=dict)
+    thinking: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationRecord:
     """One conversation. `head_id` is the newest message of the branch last looked at; None while empty.
 
     `cut_id` is the first message that the model reads; None while it reads from the beginning.
-    `system_prompt` is fixed when the conversation begins. `updated_at` is when its last turn began. Times
-    are UTC.
+    `system_prompt` and `choices` may be changed between its turns. `updated_at` is when its last turn began.
+    Times are UTC.
     """
 
     id: str
@@ -42,6 +54,7 @@ class ConversationRecord:
     cut_id: str | None
     created_at: datetime
     updated_at: datetime
+    choices: Choices = Choices()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,7 @@ class MessageRecord:
     finish_reason: str | None = None
     error: str | None = None
     reasoning: str | None = None
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +104,8 @@ class AskedTurn:
 class NewTurn(AskedTurn):
     """A user's message and the reply that is to follow it, committed together.
 
-    `title` and `system_prompt` are for a conversation that it begins. `cut_id` becomes the conversation's
-    cut; `NEW_MESSAGE` makes that this turn's own message.
+    `title`, `system_prompt` and `choices` are for a conversation that it begins. `cut_id` becomes the
+    conversation's cut; `NEW_MESSAGE` makes that this turn's own message.
     """
 
     title: str
@@ -99,6 +113,7 @@ class NewTurn(AskedTurn):
     cut_id: str | None
     model: str
     params: Json
+    choices: Choices = Choices()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +151,23 @@ class DeviceRecord:
     created_at: datetime
     last_seen_at: datetime
     revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PresetRecord:
+    """A system prompt with a name. Everybody in the house may choose a `shared` one."""
+
+    id: str
+    name: str
+    text: str
+    shared: bool
+    person: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultsRecord:
+    """What a person's new chats begin with. `preset_id` None is the server's own system prompt."""
+
+    choices: Choices = Choices()
+    preset_id: str | None = None

@@ -10,14 +10,28 @@ from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Ind
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from storage.records import ConversationRecord, DeviceKind, DeviceRecord, MessageRecord, Role, Status
+from storage.records import (
+    Choices,
+    ConversationRecord,
+    DefaultsRecord,
+    DeviceKind,
+    DeviceRecord,
+    MessageRecord,
+    PresetRecord,
+    Role,
+    Status,
+)
 
 ID_LENGTH = 32
 TITLE_LENGTH = 200
 DEVICE_NAME_LENGTH = 80
+PRESET_NAME_LENGTH = 60
+PERSON_LENGTH = 32
 
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
+
+NO = text("0")
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -73,6 +87,8 @@ class Conversation(Table):
     cut_id: Mapped[str | None] = mapped_column(String(ID_LENGTH))
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
+    params: Mapped[dict[str, Any] | None]
+    thinking: Mapped[bool | None]
 
     def record(self) -> ConversationRecord:
         """A frozen copy."""
@@ -84,6 +100,7 @@ class Conversation(Table):
             cut_id=self.cut_id,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            choices=Choices(self.params or {}, self.thinking),
         )
 
 
@@ -122,6 +139,7 @@ class Message(Table):
     text: Mapped[str]
     token_ids: Mapped[tuple[int, ...] | None]
     reasoning: Mapped[str | None]
+    pinned: Mapped[bool] = mapped_column(default=False, server_default=NO)
 
     def record(self) -> MessageRecord:
         """A frozen copy."""
@@ -144,6 +162,7 @@ class Message(Table):
             finish_reason=self.finish_reason,
             error=self.error,
             reasoning=self.reasoning,
+            pinned=self.pinned,
         )
 
 
@@ -174,3 +193,35 @@ class Device(Table):
             last_seen_at=self.last_seen_at,
             revoked_at=self.revoked_at,
         )
+
+
+class Preset(Table):
+    """A row of `presets`. `person` is whose it is."""
+
+    __tablename__ = "presets"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    name: Mapped[str] = mapped_column(String(PRESET_NAME_LENGTH))
+    text: Mapped[str]
+    shared: Mapped[bool]
+    person: Mapped[str] = mapped_column(String(PERSON_LENGTH))
+    created_at: Mapped[datetime]
+
+    def record(self) -> PresetRecord:
+        """A frozen copy."""
+        return PresetRecord(self.id, self.name, self.text, self.shared, self.person, self.created_at)
+
+
+class Defaults(Table):
+    """A row of `defaults`: what one person's new chats begin with."""
+
+    __tablename__ = "defaults"
+
+    person: Mapped[str] = mapped_column(String(PERSON_LENGTH), primary_key=True)
+    params: Mapped[dict[str, Any] | None]
+    thinking: Mapped[bool | None]
+    preset_id: Mapped[str | None] = mapped_column(ForeignKey("presets.id", ondelete="SET NULL"))
+
+    def record(self) -> DefaultsRecord:
+        """A frozen copy."""
+        return DefaultsRecord(Choices(self.params or {}, self.thinking), self.preset_id)

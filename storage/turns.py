@@ -52,6 +52,8 @@ def _conversation_for(session: Session, turn: NewTurn, now: datetime) -> Convers
         system_prompt=turn.system_prompt,
         created_at=now,
         updated_at=now,
+        params=dict(turn.choices.params),
+        thinking=turn.choices.thinking,
     )
 
 

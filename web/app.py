@@ -25,6 +25,7 @@ from starlette.types import Scope
 from inference.backends import load_backend
 from inference.config import EngineConfig
 from inference.engine import Engine
+from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
@@ -32,12 +33,15 @@ from inference.types import ModelStatus
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
-from web import devices, pages
+from storage.preferences import Preferences
+from storage.presets import Presets
+from web import devices, pages, preferences, presets
 from web.access import AccessGuard
 from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
+from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.protocol import Finished
 from web.services import Services
@@ -128,8 +132,9 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, Conversations(database), sharing)
+        services = _build_services(engine, database, sharing)
         await _note_leftovers(services)
+        await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
         engine.start(START_DELAY_S)
         try:
@@ -143,6 +148,14 @@ def build_app(
             Route("/c/{id}", pages.conversation),
             Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+            Route("/api/settings", preferences.sheet),
+            Route("/api/opening", preferences.preview, methods=["POST"]),
+            Route("/api/conversations/{id}/settings", preferences.sheet),
+            Route("/api/conversations/{id}/settings", preferences.choose, methods=["POST"]),
+            Route("/api/defaults", preferences.keep_defaults, methods=["POST"]),
+            Route("/api/messages/{id}/pin", preferences.pin, methods=["POST"]),
+            Route("/api/presets/{id}", presets.save, methods=["POST"]),
+            Route("/api/presets/{id}/delete", presets.delete, methods=["POST"]),
             Route("/api/pairing-code", devices.invite, methods=["POST"]),
             Route(PAIR_PATH, devices.connected),
             Route(PAIR_PATH, devices.pair, methods=["POST"]),
@@ -157,6 +170,7 @@ def build_app(
             NotFound: pages.not_found,
             HTTPException: pages.refused,
             StorageError: pages.storage_failed,
+            InvalidParams: preferences.invalid,
         },
         lifespan=lifespan,
     )
@@ -174,16 +188,29 @@ def _prepare_configured(
     return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
 
 
-def _build_services(engine: Engine, conversations: Conversations, sharing: Sharing | None) -> Services:
+def _build_services(engine: Engine, database: Database, sharing: Sharing | None) -> Services:
     async def conclude(reply_id: str) -> Finished:
         return await services.finished_frame(reply_id)
 
     async def announce() -> None:
         await services.announce_conversations()
 
+    conversations = Conversations(database)
+    kept_presets, kept_preferences = Presets(database), Preferences(database)
     generations = Generations(engine, conversations, conclude, announce)
-    turns = Turns(engine, conversations, generations)
-    services = Services(engine, conversations, generations, turns, Hub(), Presenter(), sharing)
+    new_chats = NewChats(engine, kept_presets, kept_preferences)
+    services = Services(
+        engine=engine,
+        conversations=conversations,
+        generations=generations,
+        turns=Turns(engine, conversations, generations, new_chats),
+        new_chats=new_chats,
+        presets=kept_presets,
+        preferences=kept_preferences,
+        hub=Hub(),
+        presenter=Presenter(),
+        sharing=sharing,
+    )
     return services
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 from storage.records import DeviceRecord
 from web.generation import Generation
-from web.protocol import Conversations, ServerFrame, StatusFrame
+from web.protocol import Conversations, PresetList, ServerFrame, StatusFrame
 
 MAX_OUTBOX = 256
-LATEST_ONLY = (StatusFrame, Conversations)
+LATEST_ONLY = (StatusFrame, Conversations, PresetList)
 
 
 class Overflow(Exception):

@@ -17,9 +17,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
+from web.opening import Opening
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
+from web.settings_view import choice_of
 from web.views import ChatPage, SharingView, TranscriptView
 
 EXAMPLES = (
@@ -45,8 +47,10 @@ class Rename(msgspec.Struct, forbid_unknown_fields=True):
 async def new_chat(request: Request) -> Response:
     """The page of a chat that has not begun."""
     services: Services = request.state.services
-    transcript = TranscriptView([], None, services.system_view(services.engine.config.system_prompt))
-    return await _page(request, None, transcript, await services.turns.context_of(None))
+    opening = await services.new_chats.opening()
+    system = await services.system_view(opening.system_prompt, opening.thinking)
+    context = await services.turns.context_of(None, opening)
+    return await _page(request, None, TranscriptView([], None, system), context, opening)
 
 
 async def conversation(request: Request) -> Response:
@@ -132,8 +136,10 @@ async def _page(
     record: ConversationRecord | None,
     transcript: TranscriptView,
     context: ContextView | None,
+    opening: Opening | None = None,
 ) -> Response:
     services: Services = request.state.services
+    presets = await services.new_chats.presets() if opening else ()
     page = ChatPage(
         conversation_id=record.id if record else None,
         title=record.title if record else None,
@@ -143,6 +149,8 @@ async def _page(
         context=context,
         examples=EXAMPLES,
         version=VERSION,
+        presets=choice_of(presets, services.new_chats.own_prompt, opening.system_prompt if opening else ""),
+        opening=msgspec.json.encode(opening).decode() if opening else "",
         sharing=_sharing(services, device_of(request)),
     )
     html = await run_in_threadpool(services.presenter.page, page)
@@ -155,11 +163,11 @@ def _sharing(services: Services, device: DeviceRecord | None) -> SharingView | N
     return SharingView(services.sharing.addresses()[:1], device.kind == "owner")
 
 
-async def small_body(request: Request) -> bytes:
-    """The body, refused as soon as it is longer than any of ours."""
+async def small_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
+    """The body, refused as soon as it is longer than any of its kind."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"The body is longer than {MAX_BODY_BYTES:,} bytes.")
+        if len(body) > limit:
+            raise HTTPException(413, f"The body is longer than {limit:,} bytes.")
     return body

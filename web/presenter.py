@@ -15,12 +15,14 @@ from markupsafe import Markup
 from storage.records import ConversationRecord, MessageRecord
 from web.generation import RunningView
 from web.markdown import render_in_parts, render_plain
+from web.settings_view import SettingsView
 from web.views import (
     ChatPage,
     ConversationGroup,
     ConversationItem,
     InvitationView,
     MessageView,
+    PresetView,
     QuietLine,
     ReasoningView,
     SystemView,
@@ -69,6 +71,18 @@ class Presenter:
         """One message."""
         return self._render("_message.html", message=message)
 
+    def system(self, system: SystemView | None) -> str:
+        """The system text above the messages; empty where there is none."""
+        return self._render("_system.html", system=system)
+
+    def presets(self, presets: Sequence[PresetView]) -> str:
+        """The choice of presets for a new chat."""
+        return self._render("_presets.html", presets=presets)
+
+    def settings(self, settings: SettingsView) -> str:
+        """The inside of the sheet of settings."""
+        return self._render("_settings.html", settings=settings)
+
     def transcript(self, transcript: TranscriptView) -> str:
         """All messages of a branch."""
         return self._render("_transcript.html", transcript=transcript)
@@ -103,7 +117,8 @@ def asset_url(name: str) -> str:
 def message_view(record: MessageRecord, running: RunningView | None = None) -> MessageView:
     """A message as the page shows it; `running` where it is still being written."""
     if record.role == "user":
-        return MessageView(record.id, "user", record.status, Markup(render_plain(record.text)))
+        body = Markup(render_plain(record.text))
+        return MessageView(record.id, "user", record.status, body, pinned=record.pinned)
     if running is not None and running.reply_id == record.id:
         thought = ReasoningView(running.reasoning, running.thought or THINKING, running.thought is None)
         return MessageView(
@@ -125,6 +140,7 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
         error=record.error,
         line=_quiet_line(record),
         reasoning=_reasoning(record),
+        pinned=record.pinned,
     )
 
 

@@ -14,6 +14,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from web.opening import Opening
+
 MAX_FRAME_BYTES = 65_536
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
@@ -43,12 +45,14 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type")
 class Send(Command, frozen=True, tag="send"):
     """A person's message. Without `conversation_id` it begins a new conversation.
 
-    `parent_id` is the message it follows (the last one that the page shows); null for the first.
+    `parent_id` is the message it follows (the last one that the page shows); null for the first. `opening` is
+    how a new conversation is to be; null for the person's defaults.
     """
 
     text: Text
     conversation_id: Id | None = None
     parent_id: Id | None = None
+    opening: Opening | None = None
 
 
 class Stop(Command, frozen=True, tag="stop"):
@@ -77,6 +81,7 @@ class Count(Command, frozen=True, tag="count"):
     text: Annotated[str, Meta(max_length=MAX_FRAME_BYTES)]
     conversation_id: Id | None = None
     parent_id: Id | None = None
+    opening: Opening | None = None
 
 
 class RetryModel(Command, frozen=True, tag="retry_model"):
@@ -210,6 +215,31 @@ class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
     html: str
 
 
+class ChatSettings(Struct, frozen=True, tag="settings", tag_field="type"):
+    """What was chosen for a conversation changed, perhaps on another device. Goes to every watcher.
+
+    `system_html` is its system text as the page shows it; empty where there is none.
+    """
+
+    conversation_id: str
+    system_html: str
+    context: ContextView | None
+
+
+class Pinned(Struct, frozen=True, tag="pinned", tag_field="type"):
+    """A message was pinned or unpinned. Goes to every watcher of its conversation."""
+
+    message_id: str
+    pinned: bool
+    context: ContextView | None
+
+
+class PresetList(Struct, frozen=True, tag="presets", tag_field="type"):
+    """The presets changed. `html` is the whole choice that the page of a new chat shows."""
+
+    html: str
+
+
 class DeviceConnected(Struct, frozen=True, tag="device_connected", tag_field="type"):
     """A device was let in. Goes to the owner's sockets."""
 
@@ -239,6 +269,9 @@ ServerFrame: TypeAlias = (
     | Counted
     | StatusFrame
     | Conversations
+    | ChatSettings
+    | Pinned
+    | PresetList
     | DeviceConnected
     | Error
 )
@@ -280,6 +313,8 @@ def _refuse_lone_surrogates(command: ClientFrame) -> None:
     # JSON may spell half of a surrogate pair; such text can be neither tokenized nor stored.
     if isinstance(command, Send | Count):
         command.text.encode()
+        if command.opening is not None:
+            command.opening.texts.encode()
 
 
 def _reason(error: Exception) -> str:

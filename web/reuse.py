@@ -34,6 +34,8 @@ def why_lost(messages: Sequence[MessageRecord], model: str, context: Mapping[str
         return "the system prompt was changed"
     if set(context["left_out"]) - set(then.get("left_out", ())):
         return "older messages were left out to make room"
+    if set(then.get("left_out", ())) - set(context["left_out"]):
+        return "messages that had been left out are read again"
     if by_template is None and _changed(then, context, "template_hash"):
         return "the template changed the text"
     return by_template

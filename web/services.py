@@ -9,11 +9,14 @@ from starlette.concurrency import run_in_threadpool
 from inference.engine import Engine
 from inference.types import ModelPhase
 from storage.conversations import Conversations
+from storage.preferences import Preferences
+from storage.presets import Presets
 from storage.records import ConversationRecord
 from web import protocol
 from web.generation import Generation
 from web.generations import Generations
 from web.hub import Hub
+from web.new_chats import NewChats
 from web.presenter import Presenter, conversation_groups, message_view, transcript_view
 from web.protocol import ContextView, StatusFrame
 from web.sharing import Sharing
@@ -40,6 +43,9 @@ class Services:
     conversations: Conversations
     generations: Generations
     turns: Turns
+    new_chats: NewChats
+    presets: Presets
+    preferences: Preferences
     hub: Hub
     presenter: Presenter
     sharing: Sharing | None = None
@@ -80,21 +86,35 @@ class Services:
         running = self.generations.in_conversation(conversation.id)  # first: it may end while rows are read
         messages = await run_in_threadpool(self.conversations.path, conversation.id)
         now = running.view() if running else None
-        system = self.system_view(conversation.system_prompt)
+        system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
         view = await run_in_threadpool(transcript_view, conversation, messages, now, system)
         context = await self.turns.context_of(conversation)
         return Shown(view, context, running, now.seq if now else 0)
 
-    def system_view(self, system_prompt: str) -> SystemView | None:
+    async def system_view(self, system_prompt: str, thinking: bool | None = None) -> SystemView | None:
         """The system text that the model reads: ours, or what its chat template adds where there is none."""
         tokenizing = self.engine.tokenizing
-        if tokenizing is None:
-            return SystemView(system_prompt) if system_prompt else None
-        template = tokenizing.tokenizer.template
         if system_prompt:
-            return SystemView(system_prompt, folded=not template.takes_system)
-        added = template.default_system(self.engine.config.thinking)
+            presets = await self.new_chats.presets()
+            return SystemView(
+                system_prompt,
+                folded=tokenizing is not None and not tokenizing.tokenizer.template.takes_system,
+                name=next((preset.name for preset in presets if preset.text == system_prompt), None),
+                shared=self.new_chats.is_shared(system_prompt),
+            )
+        if tokenizing is None:
+            return None
+        template = tokenizing.tokenizer.template
+        added = template.default_system(self.engine.config.thinking if thinking is None else thinking)
         return SystemView(added, by_template=True) if added else None
+
+    async def announce_settings(self, conversation: ConversationRecord) -> None:
+        """Tell those who watch a conversation what was chosen for it."""
+        system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
+        html = await run_in_threadpool(self.presenter.system, system)
+        context = await self.turns.context_of(conversation)
+        frame = protocol.ChatSettings(conversation.id, html, context)
+        self.hub.broadcast(frame, to=self.hub.watching(conversation.id))
 
     async def finished_frame(self, reply_id: str) -> protocol.Finished:
         """The last frame of a reply that has just been stored."""

@@ -18,10 +18,20 @@ from inference.engine import Engine
 from inference.model_loader import Tokenizing
 from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
 from storage.conversations import Conversations
-from storage.records import NEW_MESSAGE, AskedTurn, ConversationRecord, MessageRecord, NewTurn, StartedTurn
+from storage.records import (
+    NEW_MESSAGE,
+    AskedTurn,
+    Choices,
+    ConversationRecord,
+    MessageRecord,
+    NewTurn,
+    StartedTurn,
+)
 from web.errors import Refused
 from web.generation import Generation
 from web.generations import Generations
+from web.new_chats import NewChats
+from web.opening import Opening, with_choices
 from web.protocol import ContextView, Count, Send
 from web.reuse import reusable_tokens, system_hash, why_lost
 
@@ -35,6 +45,7 @@ class Branch:
     system_prompt: str
     cut_id: str | None
     messages: Sequence[MessageRecord]
+    choices: Choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +59,17 @@ class Begun:
 class Turns:
     """Begins turns in conversations."""
 
-    def __init__(self, engine: Engine, conversations: Conversations, generations: Generations) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        conversations: Conversations,
+        generations: Generations,
+        new_chats: NewChats,
+    ) -> None:
         self._engine = engine
         self._conversations = conversations
         self._generations = generations
+        self._new_chats = new_chats
 
     async def send(self, command: Send) -> Begun:
         """Store the message and start its reply.
@@ -64,8 +82,8 @@ class Turns:
         if earlier is not None:
             return Begun(earlier, self._generations.get(earlier.reply.id))
         tokenizing = self._tokenizing()
-        branch = await self._branch(command.conversation_id, command.parent_id)
-        params = self._params(tokenizing)
+        branch = await self._branch(command)
+        params = self._params(tokenizing, branch.choices)
         fitted = await run_in_threadpool(self._fit, tokenizing, branch, command.text, params)
         turn = NewTurn(
             client_id=command.id,
@@ -77,6 +95,7 @@ class Turns:
             cut_id=NEW_MESSAGE if fitted.cut_key == QUESTION_KEY else fitted.cut_key,
             model=tokenizing.model.name,
             params=as_json(params),
+            choices=branch.choices,
         )
         context = self._record(tokenizing, branch, fitted)
         reusable = reusable_tokens(branch.messages, context["reuse_lost"])
@@ -100,15 +119,20 @@ class Turns:
     async def count(self, command: Count) -> ContextView:
         """What the model would read if the text were sent now."""
         tokenizing = self._tokenizing()
-        branch = await self._branch(command.conversation_id, command.parent_id)
+        branch = await self._branch(command)
         return await run_in_threadpool(self._measure, tokenizing, branch, command.text)
 
-    async def context_of(self, conversation: ConversationRecord | None) -> ContextView | None:
-        """The context bar over an empty draft; None before the tokenizer is there."""
+    async def context_of(
+        self, conversation: ConversationRecord | None, opening: Opening | None = None
+    ) -> ContextView | None:
+        """The context bar over an empty draft; None before the tokenizer is there. `opening` is how a new
+        chat is to be.
+        """
         tokenizing = self._engine.tokenizing
         if tokenizing is None:
             return None
-        branch = await self._branch_at(conversation, conversation.head_id if conversation else None)
+        head_id = conversation.head_id if conversation else None
+        branch = await self._branch_at(conversation, head_id, opening)
         return await run_in_threadpool(self._measure, tokenizing, branch, "")
 
     def _tokenizing(self) -> Tokenizing:
@@ -118,28 +142,38 @@ class Turns:
             raise Refused("model_loading", "The model is not here yet: " + self._engine.status.message)
         return self._engine.tokenizing
 
-    async def _branch(self, conversation_id: str | None, parent_id: str | None) -> Branch:
+    async def _branch(self, command: Send | Count) -> Branch:
         """The branch that a new message would join. `Refused` while the end of it is being written."""
+        conversation_id, parent_id = command.conversation_id, command.parent_id
         if parent_id is not None and self._generations.get(parent_id) is not None:
             raise Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
         if conversation_id is None:
-            return await self._branch_at(None, None)
+            return await self._branch_at(None, None, command.opening)
         conversation = await run_in_threadpool(self._conversations.get, conversation_id)
         return await self._branch_at(conversation, parent_id)
 
-    async def _branch_at(self, conversation: ConversationRecord | None, leaf_id: str | None) -> Branch:
+    async def _branch_at(
+        self, conversation: ConversationRecord | None, leaf_id: str | None, opening: Opening | None = None
+    ) -> Branch:
         if conversation is None:
-            return Branch(self._engine.config.system_prompt, None, ())
+            opening = opening or await self._new_chats.opening()
+            return Branch(opening.system_prompt, None, (), opening.choices)
         if leaf_id is None:
-            return Branch(conversation.system_prompt, None, ())
+            return Branch(conversation.system_prompt, None, (), conversation.choices)
         messages = await run_in_threadpool(self._conversations.path, conversation.id, leaf_id)
-        return Branch(conversation.system_prompt, conversation.cut_id, messages)
+        return Branch(conversation.system_prompt, conversation.cut_id, messages, conversation.choices)
 
-    def _params(self, tokenizing: Tokenizing) -> SamplingParams:
-        """The model's defaults, with a seed and a limit that the reply's record can name."""
-        defaults = tokenizing.model.defaults
-        reserve = reserve_for(self._engine.window, defaults.max_tokens)
-        return replace(defaults, seed=secrets.randbelow(MAX_SEED), max_tokens=reserve)
+    def _params(self, tokenizing: Tokenizing, choices: Choices) -> SamplingParams:
+        """The model's defaults but for what was chosen, with a seed and a limit that the reply's record can
+        name.
+        """
+        params = with_choices(tokenizing.model.defaults, choices)
+        seed = secrets.randbelow(MAX_SEED) if params.seed is None else params.seed
+        reserve = reserve_for(self._engine.window, params.max_tokens)
+        return replace(params, seed=seed, max_tokens=reserve)
+
+    def _thinking(self, choices: Choices) -> bool:
+        return self._engine.config.thinking if choices.thinking is None else choices.thinking
 
     def _fit(self, tokenizing: Tokenizing, branch: Branch, text: str, params: SamplingParams) -> ContextFit:
         return fit(
@@ -150,7 +184,7 @@ class Turns:
             window=self._engine.window,
             max_tokens=params.max_tokens,
             cut_key=branch.cut_id,
-            thinking=self._engine.config.thinking,
+            thinking=self._thinking(branch.choices),
         )
 
     def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
@@ -160,8 +194,9 @@ class Turns:
             as_history(branch.messages, tokenizing.model.name),
             text,
             window=self._engine.window,
+            max_tokens=with_choices(tokenizing.model.defaults, branch.choices).max_tokens,
             cut_key=branch.cut_id,
-            thinking=self._engine.config.thinking,
+            thinking=self._thinking(branch.choices),
         )
         return ContextView(
             window=measured.window,
@@ -186,7 +221,7 @@ class Turns:
             "reserve": fitted.reserve,
             "left_out": list(fitted.left_out),
             "system_folded": fitted.system_folded,
-            "thinking": self._engine.config.thinking,
+            "thinking": self._thinking(branch.choices),
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
             "system_hash": system_hash(branch.system_prompt),
@@ -201,6 +236,7 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
             message.role,
             message.text,
             message.token_ids if message.model == model else None,
+            pinned=message.pinned,
             key=message.id,
             reasoning=message.reasoning,
             thinking=message.context.get("thinking") if message.context else None,

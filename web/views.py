@@ -65,6 +65,7 @@ class MessageView:
     waiting: str | None = None
     line: QuietLine | None = None
     reasoning: ReasoningView | None = None
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,15 @@ class SystemView:
     """The system text that the model reads before a conversation.
 
     `by_template` when nobody wrote it but the model's own chat template. `folded` when the model has no
-    system role: the text then heads the first message.
+    system role: the text then heads the first message. `name` is the preset's. `shared` when it is computed
+    once for everybody.
     """
 
     text: str
     by_template: bool = False
     folded: bool = False
+    name: str | None = None
+    shared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,21 @@ class InvitationView:
 
 
 @dataclass(frozen=True, slots=True)
+class PresetView:
+    """A system prompt to choose; `id` is empty for the server's own."""
+
+    id: str
+    name: str
+    text: str
+    chosen: bool = False
+    shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ChatPage:
     """The whole page. `conversation_id` and `title` are None for a chat that has not begun.
 
+    `presets` are to choose from, and `opening` (JSON) is how a new chat begins where nothing is chosen.
     `sharing` is None on a server that only this machine reaches.
     """
 
@@ -145,4 +161,6 @@ class ChatPage:
     context: ContextView | None
     examples: Sequence[str]
     version: str
+    presets: Sequence[PresetView] = ()
+    opening: str = "{}"
     sharing: SharingView | None = None

@@ -6,9 +6,13 @@ import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
+import { Opening } from "./opening.js";
+import { listenForPinning, showPinned } from "./pins.js";
+import { PresetRow } from "./presets.js";
 import { newId } from "./protocol.js";
 import { Reach } from "./reach.js";
 import { watchScrollable } from "./scrollable.js";
+import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
 import { Transcript } from "./transcript.js";
@@ -28,6 +32,7 @@ const parts = {
   }),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
+  opening: new Opening(byId("app").dataset.opening ?? null),
   announce: (text) => (byId("announcer").textContent = text),
   socket: null,
 };
@@ -41,10 +46,48 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     chat.opened();
   },
   received(frame) {
+    if (frame.type === "presets") return presets.replace(frame.html);
+    if (frame.type === "settings") return settingsChanged(frame);
+    if (frame.type === "pinned") {
+      showPinned(parts.transcript.find(frame.message_id), frame.pinned);
+      return chat.contextChanged(frame.context);
+    }
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
   lost: (failures) => reach.lost(failures),
+});
+
+const presets = new PresetRow(byId("presets"), parts.opening, (answer) => {
+  parts.transcript.showSystem(answer.system_html);
+  chat.contextChanged(answer.context);
+});
+
+/** @param {{conversation_id: string, system_html: string, context: ?object}} frame */
+function settingsChanged(frame) {
+  if (frame.conversation_id !== chat.conversationId) return;
+  parts.transcript.showSystem(frame.system_html);
+  chat.contextChanged(frame.context);
+  document.dispatchEvent(new CustomEvent("ondol-settings", { detail: frame.conversation_id }));
+}
+
+async function openSettings() {
+  const sheet = await import("./settings.js");
+  sheet.openSettings(byId("settings"), {
+    conversationId: chat.conversationId,
+    opening: parts.opening,
+    begin: (opening) => presets.apply(opening),
+  });
+}
+
+async function openHelp() {
+  const sheet = await import("./help.js");
+  sheet.openHelp(byId("help"));
+}
+
+addEventListener("click", ({ target }) => {
+  if (target.closest('[data-action="open-settings"]')) openSettings();
+  if (target.closest('[data-action="open-help"]')) openHelp();
 });
 
 document.querySelector('[data-action="connect-device"]')?.addEventListener("click", async () => {
@@ -62,7 +105,20 @@ enter();
 
 listenForCopying(byId("transcript"));
 watchScrollable(byId("transcript"));
-startChrome();
+listenForPinning(byId("transcript"));
+const chrome = startChrome();
+const pressLast = (selector) => [...document.querySelectorAll(`#transcript ${selector}`)].at(-1)?.click();
+startShortcuts({
+  newChat: () => location.assign("/"),
+  write: () => parts.composer.focus(),
+  stop: () => chat.stop(),
+  copyLast: () => pressLast('.reply:not([aria-busy]) [data-action="copy-message"]'),
+  editLast: () => pressLast('.user [data-action="edit"]'),
+  list: () => chrome.focusList(),
+  sidebar: () => chrome.toggleSidebar(),
+  settings: openSettings,
+  help: openHelp,
+});
 
 for (const example of document.querySelectorAll('[data-action="example"]')) {
   example.addEventListener("click", () => {

@@ -28,7 +28,7 @@ export class Chat {
    * @param {{transcript: import("./transcript.js").Transcript, composer: import("./composer.js").Composer,
    *   context: import("./context-bar.js").ContextBar, status: import("./status.js").ModelStatus,
    *   list: import("./conversation-list.js").ConversationList, follow: import("./follow.js").Follow,
-   *   socket: import("./socket.js").Socket, announce: (text: string) => void}} parts
+   *   opening: import("./opening.js").Opening, socket: import("./socket.js").Socket, announce: (text: string) => void}} parts
    */
   constructor(conversationId, parts) {
     this.conversationId = conversationId;
@@ -84,6 +84,13 @@ export class Chat {
     this.refresh();
   }
 
+  /** What the model would read has changed for another reason than a message. @param {?import("./protocol.js").ContextView} context */
+  contextChanged(context) {
+    this.#parts.context.show(context);
+    if (this.#parts.composer.text) this.#counter.ask();
+    this.refresh();
+  }
+
   /** @param {{type: string}} frame from the server */
   received(frame) {
     if (["queued", "prefill", "delta", "finished"].includes(frame.type)) return this.#batch.push(frame);
@@ -114,7 +121,7 @@ export class Chat {
   }
 
   #accepted(frame) {
-    const { transcript, composer, context, follow, list } = this.#parts;
+    const { transcript, composer, context, follow, list, opening } = this.#parts;
     const sent = this.#outbox.take(frame.ref);
     if (sent) {
       saveDraft(sent.conversation_id, sent.conversation_id === this.conversationId ? composer.text : "");
@@ -123,6 +130,7 @@ export class Chat {
     const isNew = sent !== null && sent.conversation_id === null && this.conversationId === null;
     if (isNew) {
       this.conversationId = frame.conversation_id;
+      opening.choose(null);
       saveDraft(null, "");
       saveDraft(this.conversationId, composer.text);
       history.replaceState(null, "", `/c/${encodeURIComponent(this.conversationId)}`);
@@ -200,13 +208,14 @@ export class Chat {
 
   #aboutText(type, id, text) {
     const { head_id: parentId } = this.#parts.transcript.position();
-    return { type, id, text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId };
+    const opening = this.conversationId === null ? this.#parts.opening.chosen : null;
+    return { type, id, text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId, opening };
   }
 
   /** A frame that is too long is held back here, where the text still is. */
   #checkLength(text) {
     this.#tooLong = "";
-    if (text.length <= SURELY_FITS) return;
+    if (text.length <= SURELY_FITS && !this.#parts.opening.chosen) return;
     const excess = frameBytes(this.#aboutText("send", newId(), text)) - MAX_FRAME_BYTES;
     if (excess <= 0) return;
     this.#tooLong = `Too long to send at once: ${count(MAX_FRAME_BYTES + excess)} bytes, and ${count(MAX_FRAME_BYTES)} fit. Shorten it by ${count(excess)} bytes, or send it in parts.`;

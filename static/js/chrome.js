@@ -1,13 +1,14 @@
 /** The quiet parts around the chat: the sheet on phones, the small menus, the theme, the date of a printed letter. */
 
 export function startChrome() {
-  startSheet();
+  const sidebar = startSheet();
   startMenus();
   startThemes();
   startKeyboard();
   addEventListener("beforeprint", () => {
     document.getElementById("letter-date").textContent = new Date().toLocaleDateString(undefined, { dateStyle: "long" });
   });
+  return sidebar;
 }
 
 function startSheet() {
@@ -22,12 +23,25 @@ function startSheet() {
     else opener.focus();
   };
   const isOpen = () => document.body.classList.contains("sidebar-open");
-  opener.addEventListener("click", () => show(true));
+  const narrow = matchMedia("(max-width: 720px)");
+  const hide = (hidden) => {
+    document.body.classList.toggle("sidebar-hidden", hidden);
+    opener.setAttribute("aria-expanded", String(!hidden));
+  };
+  opener.addEventListener("click", () => (narrow.matches ? show(true) : hide(false)));
   for (const closer of document.querySelectorAll('[data-action="close-sidebar"]')) {
     closer.addEventListener("click", () => show(false));
   }
   addEventListener("keydown", (event) => event.key === "Escape" && isOpen() && show(false));
-  matchMedia("(max-width: 720px)").addEventListener("change", () => isOpen() && show(false));
+  narrow.addEventListener("change", () => isOpen() && show(false));
+  return {
+    toggleSidebar: () => (narrow.matches ? show(!isOpen()) : hide(!document.body.classList.contains("sidebar-hidden"))),
+    focusList() {
+      if (narrow.matches) show(true);
+      else hide(false);
+      (sidebar.querySelector("[type=search]") ?? sidebar.querySelector("[aria-current], .row-link") ?? sidebar.querySelector("a")).focus();
+    },
+  };
 }
 
 /** Where the on-screen keyboard covers the page instead of shortening it (Safari), the page is shortened here. */

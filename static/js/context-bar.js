@@ -79,8 +79,10 @@ function promptTokens(context) {
 }
 
 /** @param {import("./protocol.js").ContextView} context */
-function noteWords({ excess, left_out: leftOut }) {
+function noteWords({ excess, left_out: leftOut, pinned }) {
+  if (excess > 0 && pinned) return `Shorten by ${plural(excess, "token")}, or unpin messages: ${plural(pinned, "token")} of them always stay.`;
   if (excess > 0) return `Shorten by ${plural(excess, "token")}: this does not fit into what the model can read.`;
+  if (leftOut && pinned) return `${plural(leftOut, "older message")} will not be read; what is pinned stays.`;
   if (leftOut === 1) return "The oldest message will not be read.";
   return leftOut ? `The ${count(leftOut)} oldest messages will not be read.` : "";
 }

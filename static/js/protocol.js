@@ -3,7 +3,9 @@
  *
  * @typedef {{window: number, system: number, pinned: number, history: number, draft: number, reserve: number,
  *   warm: number, left_out: number, excess: number}} ContextView
- * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string}} SendFrame
+ * @typedef {{system_prompt: string, params: Record<string, number | string[]>, thinking: ?boolean}} Opening
+ * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string,
+ *   opening: ?Opening}} SendFrame
  * @typedef {{type: "accepted", ref: string, conversation_id: string, user_id: string, reply_id: string,
  *   user_html: string, reply_html: string, cut_id: ?string}} AcceptedFrame
  * @typedef {{type: "queued", message_id: string, seq: number, position: number, eta_s: ?number, loading: boolean}} QueuedFrame

@@ -88,6 +88,15 @@ export class Transcript {
     addCopyButtons(this.root);
   }
 
+  /** @param {string} html the system text; empty where there is none */
+  showSystem(html) {
+    const shown = this.root.querySelector(":scope > .system");
+    const wasOpen = shown?.open ?? false;
+    shown?.remove();
+    this.root.insertAdjacentHTML("afterbegin", html);
+    this.root.querySelector(":scope > .system")?.toggleAttribute("open", wasOpen);
+  }
+
   #moveCut(cutId) {
     this.root.querySelector(".cut")?.remove();
     const first = cutId && this.find(cutId);

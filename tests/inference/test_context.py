@@ -121,3 +121,13 @@ def test_whatever_was_said_the_prompt_fits_or_is_refused(
     assert kept == messages[len(result.left_out) :]
     assert result.excess == max(0, len(result.prompt_ids) + result.reserve - window)
     assert result.excess == 0 or not kept
+
+
+def test_a_refusal_names_the_pinned_tokens_when_they_leave_no_room() -> None:
+    pins = turn(0, 120, pinned=True)
+    with pytest.raises(PromptTooLong) as refusal:
+        fit(TOKENIZER, SYSTEM, pins, "q" * 150, window=512, max_tokens=64)
+    measured = measure(TOKENIZER, SYSTEM, pins, "q" * 150, window=512, max_tokens=64)
+    assert refusal.value.pinned == measured.pinned > 240
+    assert f"{measured.pinned:,} tokens of pinned messages" in str(refusal.value)
+    assert str(refusal.value).endswith(f"Shorten it by {measured.excess:,} tokens, or unpin messages.")

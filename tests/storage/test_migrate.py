@@ -184,7 +184,10 @@ def test_every_older_schema_is_brought_to_the_newest_with_its_rows(tmp_path: Pat
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
             connection.execute(
-                text("INSERT INTO conversations VALUES ('c', 'Kept', '', NULL, NULL, :t, :t)"),
+                text(
+                    "INSERT INTO conversations (id, title, system_prompt, created_at, updated_at)"
+                    " VALUES ('c', 'Kept', '', :t, :t)"
+                ),
                 {"t": "2026-11-29 12:00:00"},
             )
         older.dispose()

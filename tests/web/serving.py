@@ -113,6 +113,9 @@ class Served:
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         return httpx2.post(self.url + path, json=body, headers={"Origin": self.url, **headers})
 
+    def post_bytes(self, path: str, body: bytes) -> httpx2.Response:
+        return httpx2.post(self.url + path, content=body, headers={"Origin": self.url})
+
     @property
     def lan_url(self) -> str:
         return f"http://{OTHER_ADDRESS}:{self.port}"

@@ -67,7 +67,7 @@ async def _send_and_go(folder: Path) -> None:
         services: Services = state["services"]  # type: ignore[index]
         assert await asyncio.to_thread(ready.wait, WAIT_S)
         conversations = HeldConversations(database)
-        turns = Turns(services.engine, conversations, services.generations)
+        turns = Turns(services.engine, conversations, services.generations, services.new_chats)
         sending = asyncio.create_task(turns.send(Send(id="one", text="hello")))
         assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
         sending.cancel()

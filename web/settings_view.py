@@ -1,0 +1,170 @@
+"""What the sheet of settings shows: every sampling param in a sentence, its range and the model's default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inference.context import MAX_RESERVE_SHARE, reserve_for
+from inference.sampling_params import MAX_STOP_LENGTH, MAX_STOP_STRINGS, RANGES, Range, SamplingParams
+from storage.records import Choices, PresetRecord
+from web.views import PresetView
+
+OWN_PRESET = "Standard"
+EXACT_IN_BROWSERS = 2**53 - 1
+"""Larger whole numbers lose digits in JavaScript."""
+
+FIELDS = {
+    "temperature": (
+        "Temperature",
+        "How adventurous the wording is: at 0 it always takes the likeliest word.",
+    ),
+    "top_p": ("Top-p", "Only the likeliest words that together make this share count; 1 lets all of them."),
+    "top_k": ("Top-k", "Only so many of the likeliest words count; 0 lets all of them."),
+    "min_p": ("Min-p", "Words far less likely than the best one do not count; 0 lets all of them."),
+    "repetition_penalty": (
+        "Repetition penalty",
+        "Above 1, words that are already in the chat become less likely.",
+    ),
+    "presence_penalty": ("Presence penalty", "Above 0, the reply turns to words that it has not used yet."),
+    "frequency_penalty": ("Frequency penalty", "Above 0, a word becomes less likely each time it is used."),
+    "seed": (
+        "Seed",
+        "The same number gives the same reply to the same chat; empty draws a new one each time.",
+    ),
+    "max_tokens": (
+        "Longest reply",
+        "In tokens. So much of what the model can read is kept free for the answer.",
+    ),
+}
+STOP = ("Stop texts", "The reply ends before any of these, one a line.")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    """One sampling param that is a number. `default` is the model's, `value` what was chosen; "" is neither.
+
+    `allowed` is the range in words; `lowest` itself is allowed unless `open`.
+    """
+
+    name: str
+    label: str
+    sentence: str
+    default: str
+    value: str
+    allowed: str
+    lowest: str
+    highest: str
+    whole: bool
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopView:
+    """The texts that end a reply, one a line."""
+
+    label: str
+    sentence: str
+    default: str
+    value: str
+    most: int = MAX_STOP_STRINGS
+    longest: int = MAX_STOP_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingView:
+    """Whether the model thinks before it answers: what was chosen, and what it does if nothing is."""
+
+    chosen: bool | None
+    otherwise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsView:
+    """The whole sheet. `begun` when the chat has messages. `thinking` is None where there is no choice."""
+
+    fields: Sequence[FieldView]
+    stop: StopView
+    thinking: ThinkingView | None
+    presets: Sequence[PresetView]
+    system_prompt: str
+    longest_prompt: int
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDefaults:
+    """The loaded model's own values and its context window, in tokens."""
+
+    params: SamplingParams
+    window: int
+
+
+def field_views(choices: Choices, model: ModelDefaults | None) -> list[FieldView]:
+    """Every field; without the model's defaults while it is not known."""
+    return [_field(name, choices.params, model) for name in FIELDS]
+
+
+def stop_view(choices: Choices, model: ModelDefaults | None) -> StopView:
+    """The field for stop texts."""
+    default = "\n".join(model.params.stop) if model else ""
+    return StopView(*STOP, default=default or "none", value="\n".join(choices.params.get("stop", ())))
+
+
+def choice_of(presets: Sequence[PresetRecord], own_prompt: str, system_prompt: str) -> list[PresetView]:
+    """The presets to choose from; the one whose text it is is chosen."""
+    views = [PresetView("", OWN_PRESET, own_prompt, system_prompt == own_prompt)]
+    for preset in presets:
+        chosen = preset.text == system_prompt and not any(view.chosen for view in views)
+        views.append(PresetView(preset.id, preset.name, preset.text, chosen, preset.shared))
+    return views
+
+
+def _field(name: str, chosen: Mapping[str, Any], model: ModelDefaults | None) -> FieldView:
+    label, sentence = FIELDS[name]
+    allowed = _range(name, model)
+    return FieldView(
+        name=name,
+        label=label,
+        sentence=sentence,
+        default=_default(name, model),
+        value=_spelled(chosen[name]) if name in chosen else "",
+        allowed=_in_words(allowed),
+        lowest=_spelled(allowed.lowest),
+        highest=_spelled(allowed.highest),
+        whole=allowed.whole,
+        open=allowed.open,
+    )
+
+
+def _range(name: str, model: ModelDefaults | None) -> Range:
+    if name == "seed":
+        return Range(0, EXACT_IN_BROWSERS, whole=True)
+    if name == "max_tokens" and model is not None:
+        return Range(1, max(1, model.window // MAX_RESERVE_SHARE), whole=True)
+    return RANGES[name]
+
+
+def _default(name: str, model: ModelDefaults | None) -> str:
+    if model is None:
+        return ""
+    if name == "max_tokens":
+        return _spelled(reserve_for(model.window, model.params.max_tokens))
+    value = getattr(model.params, name)
+    return "a new one" if value is None else _spelled(value)
+
+
+def _spelled(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def _in_words(allowed: Range) -> str:
+    if allowed.open:
+        return f"above {allowed.lowest:g}, up to {allowed.highest:g}"
+    whole = "whole numbers, " if allowed.whole else ""
+    return f"{whole}{_grouped(allowed.lowest)} to {_grouped(allowed.highest)}"
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
