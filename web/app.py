@@ -17,10 +17,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from inference.backends import load_backend
 from inference.config import EngineConfig
@@ -37,6 +34,7 @@ from storage.preferences import Preferences
 from storage.presets import Presets
 from web import devices, pages, preferences, presets
 from web.access import AccessGuard
+from web.assets import Assets
 from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.generations import Generations
@@ -53,24 +51,12 @@ from web.turns import Turns
 logger = logging.getLogger(__name__)
 
 START_DELAY_S = 1.0
-OFFLINE_WORKER = "offline-worker.js"
 
 
 class State(TypedDict):
     """What handlers read from `request.state`."""
 
     services: Services
-
-
-class Assets(StaticFiles):
-    """Static files whose address changes with their content."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        if path == OFFLINE_WORKER:
-            response.headers["Service-Worker-Allowed"] = "/"
-        return response
 
 
 def build_engine(
@@ -146,6 +132,7 @@ def build_app(
         routes=[
             Route("/", pages.new_chat),
             Route("/c/{id}", pages.conversation),
+            Route("/c/{id}/earlier", pages.earlier),
             Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
             Route("/api/settings", preferences.sheet),

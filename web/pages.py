@@ -18,6 +18,7 @@ from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
 from web.opening import Opening
+from web.presenter import transcript_view
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
@@ -59,6 +60,16 @@ async def conversation(request: Request) -> Response:
     record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
     shown = await services.transcript(record)
     return await _page(request, record, shown.view, shown.context)
+
+
+async def earlier(request: Request) -> Response:
+    """The messages of a branch before one of them, as a piece of the transcript."""
+    services: Services = request.state.services
+    record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
+    before = request.query_params.get("before") or "none"
+    path = await run_in_threadpool(services.conversations.path, record.id, before)
+    view = await run_in_threadpool(transcript_view, record, path[:-1], None, None)
+    return HTMLResponse(await run_in_threadpool(services.presenter.transcript, view))
 
 
 async def rename(request: Request) -> Response:

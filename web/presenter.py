@@ -33,6 +33,8 @@ from web.wording import THINKING, day_label, thought_words, waiting_line
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
 STATIC = ROOT / "static"
+NEWEST = 60
+"""So many messages at the end of a conversation come with its page, and as many at a time before them."""
 
 
 class Presenter:
@@ -150,9 +152,12 @@ def transcript_view(
     running: RunningView | None,
     system: SystemView | None,
 ) -> TranscriptView:
-    """A branch of a conversation."""
-    views = [message_view(message, running) for message in messages]
-    return TranscriptView(views, conversation.cut_id, system)
+    """The newest messages of a branch: a long one comes to the page piece by piece."""
+    newest = messages[-NEWEST:]
+    views = [message_view(message, running) for message in newest]
+    has_more = len(messages) > NEWEST
+    earlier = f"/c/{conversation.id}/earlier?before={newest[0].id}" if has_more else None
+    return TranscriptView(views, conversation.cut_id, system, earlier=earlier)
 
 
 def conversation_groups(

@@ -17,7 +17,7 @@ from web.generation import Generation
 from web.generations import Generations
 from web.hub import Hub
 from web.new_chats import NewChats
-from web.presenter import Presenter, conversation_groups, message_view, transcript_view
+from web.presenter import NEWEST, Presenter, conversation_groups, message_view, transcript_view
 from web.protocol import ContextView, StatusFrame
 from web.sharing import Sharing
 from web.turns import Turns
@@ -88,7 +88,8 @@ class Services:
         now = running.view() if running else None
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
         view = await run_in_threadpool(transcript_view, conversation, messages, now, system)
-        context = await self.turns.context_of(conversation)
+        # Counting a long conversation takes a while: its page asks for it once it is there.
+        context = await self.turns.context_of(conversation) if len(messages) <= NEWEST else None
         return Shown(view, context, running, now.seq if now else 0)
 
     async def system_view(self, system_prompt: str, thinking: bool | None = None) -> SystemView | None:

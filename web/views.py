@@ -86,11 +86,15 @@ class SystemView:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptView:
-    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first)."""
+    """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first).
+
+    `earlier` is the address of the messages before these; None where there are none.
+    """
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
     system: SystemView | None = None
+    earlier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
+import { Earlier } from "./earlier.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { Opening } from "./opening.js";
@@ -105,6 +106,7 @@ enter();
 
 listenForCopying(byId("transcript"));
 watchScrollable(byId("transcript"));
+new Earlier(byId("transcript"));
 listenForPinning(byId("transcript"));
 const chrome = startChrome();
 const pressLast = (selector) => [...document.querySelectorAll(`#transcript ${selector}`)].at(-1)?.click();

@@ -161,7 +161,7 @@ export class Chat {
     if (frame.conversation_id !== this.conversationId) return;
     this.#parts.transcript.replace(frame.html);
     this.#parts.context.show(frame.context);
-    if (this.#parts.composer.text) this.#counter.ask();
+    if (this.#parts.composer.text || !frame.context) this.#counter.ask();
   }
 
   #replyEvent(frame) {
