@@ -35,7 +35,7 @@ from storage.records import NewTurn, ReplyEnd, Status
 from web.access import loopback_hosts
 from web.app import build_app
 from web.bench_pages import first_load, get
-from web.server import listen, uvicorn_config
+from web.server import listen, settled, uvicorn_config
 from web.settings import Settings
 
 WORDS = ("warm", "floor", "stone", "kitchen", "fire", "smoke", "house", "bowl", "night", "온돌", "아랫목")
@@ -224,6 +224,7 @@ def _serve(settings: Settings, data_dir: Path, prepare: Prepare | None, started:
         hosts=loopback_hosts(port),
         prepare_model=prepare,
         backend=_no_weights,
+        on_status=settled(lambda status: None),
     )
     started.send(port)
     uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])

@@ -74,6 +74,7 @@ export class Transcript {
     const wasOpen = element.querySelector(".reasoning")?.open;
     element.replaceWith(fragment(frame.html));
     const finished = this.find(frame.message_id);
+    keepPlace(finished);
     finished.querySelector(".reasoning")?.toggleAttribute("open", wasOpen);
     if (hadFocus) finished.querySelector("summary, button").focus({ preventScroll: true });
     addCopyButtons(finished);
@@ -102,6 +103,13 @@ export class Transcript {
     const first = cutId && this.find(cutId);
     if (first) first.before(document.getElementById("cut-line").content.cloneNode(true));
   }
+}
+
+/** Laid out once, every part of a long reply remembers its height: what is being read stays where it is. */
+function keepPlace(message) {
+  if (!message.querySelector(".part")) return;
+  message.classList.add("whole");
+  requestAnimationFrame(() => requestAnimationFrame(() => message.classList.remove("whole")));
 }
 
 /** @param {?HTMLElement} element */

@@ -40,8 +40,9 @@ PUT_ONE_BY_ONE = """async ([frames, gap]) => {
 }"""
 WATCH_SHIFTS = """
 window.shift = 0;
+const grows = ({ node }) => node?.matches?.('.tail, .message-foot');
 new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) window.shift += entry.value;
+  for (const { value, sources } of list.getEntries()) if (!sources.every(grows)) window.shift += value;
 }).observe({ type: 'layout-shift', buffered: true });
 """
 PAINTS = """() => {
@@ -114,7 +115,10 @@ def _between_marks(events: Sequence[dict[str, Any]]) -> list[float]:
 
 
 def _shift(browser: Browser, served: Served, conversation_id: str, width: int) -> float:
-    """The layout shift from the empty reply to the finished one, while its end is in view."""
+    """The layout shift of what has been written, from the empty reply to the finished one.
+
+    What has its place after the text moves down as the text grows, and is not counted.
+    """
     text = long_markdown(4_000, 2)
     frames = written("r", text, list(range(40, len(text), 40)))
     frames.append(finished("r", text, len(frames) + 1))
