@@ -7,6 +7,7 @@ export class Reach {
     this.#place = place;
     // A connection that went with the network may look open for minutes.
     addEventListener("offline", () => this.#probe());
+    if (!navigator.onLine) this.#probe();
     addEventListener("online", () => isOpen() && this.opened());
     // Undefined over plain HTTP, except on this machine itself.
     const worker = new URL("../offline-worker.js", import.meta.url);

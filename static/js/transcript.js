@@ -1,4 +1,5 @@
 import { addCopyButtons } from "./copy.js";
+import { readingPlace } from "./reading-place.js";
 import { applyToReply } from "./reply.js";
 
 /** The messages on the page. Inserts server-made HTML and makes none of its own. */
@@ -72,9 +73,10 @@ export class Transcript {
     }
     const hadFocus = element.contains(document.activeElement);
     const wasOpen = element.querySelector(".reasoning")?.open;
+    const restore = readingPlace(element);
     element.replaceWith(fragment(frame.html));
     const finished = this.find(frame.message_id);
-    keepPlace(finished);
+    restore(finished);
     finished.querySelector(".reasoning")?.toggleAttribute("open", wasOpen);
     if (hadFocus) finished.querySelector("summary, button").focus({ preventScroll: true });
     addCopyButtons(finished);
@@ -103,13 +105,6 @@ export class Transcript {
     const first = cutId && this.find(cutId);
     if (first) first.before(document.getElementById("cut-line").content.cloneNode(true));
   }
-}
-
-/** Laid out once, every part of a long reply remembers its height: what is being read stays where it is. */
-function keepPlace(message) {
-  if (!message.querySelector(".part")) return;
-  message.classList.add("whole");
-  requestAnimationFrame(() => requestAnimationFrame(() => message.classList.remove("whole")));
 }
 
 /** @param {?HTMLElement} element */

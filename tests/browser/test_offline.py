@@ -48,6 +48,7 @@ def test_a_device_without_a_network_says_so_at_once(
 ) -> None:
     chat = open_tab(serve().url)
     chat.expect_complaint(GONE)
+    expect(chat.page.locator("#context-words")).to_be_visible()
     context.set_offline(True)
     expect(chat.page.get_by_text("This device is offline")).to_be_visible()
     context.set_offline(False)
