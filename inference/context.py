@@ -27,7 +27,8 @@ QUESTION_KEY = "question"
 class ContextFit:
     """What the model would read, and what every part of it costs in tokens.
 
-    system + pinned + history + question is the length of `prompt_ids`. `cut_key` is the first message that
+    system + pinned + history + question + begun is the length of `prompt_ids`, which end with the `begun`
+    tokens that the answer has already. `cut_key` is the first message that
     the model reads, `QUESTION_KEY` when that is the question; None when nothing was cut. `left_out` are the
     keys of the messages that it does not read, oldest first. `system_folded` when the template has no system
     role, so that the system prompt heads the first message. `reasoning` is how the reply will mark its
@@ -40,6 +41,7 @@ class ContextFit:
     pinned: int
     history: int
     question: int
+    begun: int
     reserve: int
     cut_key: str | None
     left_out: tuple[str, ...]
@@ -69,11 +71,13 @@ def fit(
     window: int,
     max_tokens: int | None = None,
     cut_key: str | None = None,
+    begun: tuple[int, ...] = (),
     thinking: bool | None = None,
 ) -> ContextFit:
     """Decide what the model reads. Raises `PromptTooLong` when the question cannot fit even alone.
 
-    thinking: whether it is to reason first, where its chat template has a switch for that.
+    begun: ids of the answer's beginning, where it was cut short and is to go on. thinking: whether the model
+    is to reason first, where its chat template has a switch for that.
     """
     result = measure(
         tokenizer,
@@ -83,6 +87,7 @@ def fit(
         window=window,
         max_tokens=max_tokens,
         cut_key=cut_key,
+        begun=begun,
         thinking=thinking,
     )
     if result.excess:
@@ -99,6 +104,7 @@ def measure(
     window: int,
     max_tokens: int | None = None,
     cut_key: str | None = None,
+    begun: tuple[int, ...] = (),
     thinking: bool | None = None,
 ) -> ContextFit:
     """As `fit`, but a question that cannot fit is told by `excess`: for showing the numbers while somebody
@@ -106,14 +112,15 @@ def measure(
     """
     turns = _split_turns(history)
     reserve = reserve_for(window, max_tokens)
+    needed = reserve + len(begun)
     chat = _Chat(tokenizer, system, turns, question, thinking)
     view = _View.read(chat, _cut_index(turns, cut_key))
-    if view.tokens + reserve > window:
-        start = view.start_after_dropping(view.tokens + reserve - window * (FREED_SHARE - 1) // FREED_SHARE)
+    if view.tokens + needed > window:
+        start = view.start_after_dropping(view.tokens + needed - window * (FREED_SHARE - 1) // FREED_SHARE)
         view = _View.read(chat, start)
-        while view.tokens + reserve > window and view.start < len(turns):
+        while view.tokens + needed > window and view.start < len(turns):
             view = _View.read(chat, view.start + 1)
-    return view.as_fit(window, reserve)
+    return view.as_fit(window, reserve, begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +179,7 @@ class _View:
             len(self.turns),
         )
 
-    def as_fit(self, window: int, reserve: int) -> ContextFit:
+    def as_fit(self, window: int, reserve: int, begun: tuple[int, ...]) -> ContextFit:
         encoded, kept = self.encoded, set(self.kept)
         per_turn = dict(zip(self.kept, self.turn_counts(), strict=True))
         system = encoded.head + (encoded.counts[0] if self.chat.system else 0)
@@ -183,12 +190,13 @@ class _View:
         template = self.chat.tokenizer.template
         first = self.turns[self.start][0].key if self.start < len(self.turns) else QUESTION_KEY
         return ContextFit(
-            prompt_ids=encoded.ids,
+            prompt_ids=(*encoded.ids, *begun),
             window=window,
             system=system,
             pinned=pinned,
             history=sum(per_turn.values()) - pinned,
             question=encoded.counts[-1] + encoded.generation,
+            begun=len(begun),
             reserve=reserve,
             cut_key=first if left_out else None,
             left_out=left_out,

@@ -148,11 +148,11 @@ class Engine:
         """
         self._shared.replace(system_prompts)
 
-    def forget(self, owner: str) -> None:
-        """Remove from memory and disk what only this conversation computed. A reply that is still running
-        keeps its KV when it ends: forget it again then. Waits for the disk.
+    def forget(self, owner: str, keep: Iterable[tuple[int, ...]] = ()) -> None:
+        """Remove from memory and disk what only this conversation computed, except for the prompts `keep`. A
+        reply that is still running keeps its KV when it ends: forget it again then. Waits for the disk.
         """
-        self._keeper.forget(owner)
+        self._keeper.forget(owner, tuple(keep))
 
     def stored_owners(self) -> set[str]:
         """The conversations of which something is kept on disk. Waits for the disk."""

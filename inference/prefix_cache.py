@@ -72,11 +72,14 @@ class PrefixCache:
         with self._lock:
             self._insert(token_ids, copy, owner, pinned)
 
-    def forget(self, owner: str) -> None:
-        """Remove every block that only this conversation used."""
+    def forget(self, owner: str, keep: Iterable[Tokens] = ()) -> None:
+        """Remove every block that only this conversation used; except those that `keep` has all tokens of."""
         with self._lock:
+            kept = {
+                node.name for ids in keep for node, length in self._walk(ids) if length == len(node.tokens)
+            }
             for node in list(self._nodes.values()):
-                if owner in node.owners and owner != NOBODY:
+                if owner in node.owners and owner != NOBODY and node.name not in kept:
                     node.owners.remove(owner)
                     if not node.owners:  # nobody owns what follows it either: those are removed next
                         self._remove(node)

@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from inference.backends.base import Backend, KVBlock
@@ -69,11 +70,14 @@ class PrefixKeeper:
         while time.monotonic() < deadline and self.save_next():
             pass
 
-    def forget(self, owner: str) -> None:
-        """Remove from memory and disk every block that only this conversation used."""
+    def forget(self, owner: str, keep: Sequence[tuple[int, ...]] = ()) -> None:
+        """Remove from memory and disk every block that only this conversation used; with `keep`, except those
+        that lie within these prompts.
+        """
         with self._lock:
-            self._served.discard(owner)
-            self._cache.forget(owner)
+            if not keep:
+                self._served.discard(owner)
+            self._cache.forget(owner, keep)
             if self._store is None:
                 return
             try:

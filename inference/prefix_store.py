@@ -132,9 +132,9 @@ class PrefixStore:
 
     def forget(self, owner: str, others: Mapping[str, frozenset[str]]) -> None:
         """Remove every block that only this conversation used; `others` are the owners of what is still
-        cached. Raises OSError.
+        cached, this conversation among them where it keeps a block. Raises OSError.
         """
-        left = {name: owners - {owner} for name, owners in {**self._owners, **others}.items()}
+        left = {name: owners - {owner} for name, owners in self._owners.items()} | dict(others)
         self.remove([name for name, owners in left.items() if not owners])
         owned = {name: owners for name, owners in left.items() if owners}
         if owned != self._owners:

@@ -82,7 +82,9 @@ class ReasoningSplitter:
         """What was held back, once no more text comes."""
         held, self._held = self._held, ""
         if self._place == "reasoning":
-            return held.rstrip(), ""
+            given = held.rstrip()
+            self._held = held[len(given) :]  # for a reply that goes on
+            return given, ""
         opened = self._format is not None and self._format.opened
         return (held.strip(), "") if self._place == "opening" and opened else ("", held)
 

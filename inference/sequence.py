@@ -37,7 +37,7 @@ class Sequence:
         self.acceptance = Acceptance()
         self._lookup: PromptLookup | None = None
         self._text = ReplyText(decode, request.params.stop, request.reasoning)
-        self._counts = TokenCounts(request.prompt_ids) if request.params.penalizes else None
+        self._counts: TokenCounts | None = None
         self._submitted_at = time.monotonic()
         self._started_at: float | None = None
         self._prefilled_at: float | None = None
@@ -62,7 +62,7 @@ class Sequence:
     @property
     def draw(self) -> Draw:
         """What the next token is sampled with."""
-        return Draw(self.request.params, len(self.completion_ids), self._counts)
+        return Draw(self.request.params, self.request.begun + len(self.completion_ids), self._counts)
 
     @property
     def stop_asked(self) -> bool:
@@ -91,8 +91,20 @@ class Sequence:
         if drafts:
             self._lookup = PromptLookup(self.prompt_ids)
         self.cached_tokens = kv.length
+        self._take_up()
         self._started_at = time.monotonic()
         self.report_prefill()
+
+    def _take_up(self) -> None:
+        """Count and spell what the reply has already, as when it was written: none of it is emitted again."""
+        now, said = time.monotonic(), len(self.prompt_ids) - self.request.begun
+        if self.request.params.penalizes:
+            self._counts = TokenCounts(self.prompt_ids[:said])
+        for token_id in self.prompt_ids[said:]:
+            if self._counts is not None:
+                self._counts.add(token_id)
+            self._text.add(token_id, now)
+        self._text.flush()  # it was given out when the reply was cut short
 
     def report_prefill(self) -> None:
         """Tell how far the prompt is read."""

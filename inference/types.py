@@ -54,6 +54,9 @@ class GenerationRequest:
     computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
     tokens be guessed ahead where the engine does that (the text is the same). `reasoning` is how the reply
     marks its reasoning, None where this model has none.
+
+    The prompt may end with the first `begun` tokens of the reply itself, which was cut short and goes on as
+    if it had not been: only what comes after them is emitted.
     """
 
     id: str
@@ -64,6 +67,7 @@ class GenerationRequest:
     reusable_tokens: int = 0
     reasoning: ReasoningFormat | None = None
     drafts: bool = True
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)

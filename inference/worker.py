@@ -14,6 +14,7 @@ from inference.config import EngineConfig
 from inference.errors import InferenceError, NotANumber, OutOfMemory
 from inference.memory import MemoryPlan
 from inference.pacing import Pace
+from inference.pinning import Pinning
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.sampler import Sampled, sample
@@ -21,7 +22,6 @@ from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
 from inference.speculation import Payoff
-from inference.token_blocks import BLOCK_TOKENS
 from inference.types import FinishReason
 from inference.watchdog import Pulse
 
@@ -60,41 +60,14 @@ class Worker:
         self._shared = shared
         self._clock = clock
         self._pace = Pace(config.prefill_chunk)
+        self._pinning = Pinning(backend, cache, self._pace, clock)
         self._payoff = Payoff(config.speculation)
         self._running: dict[str, Sequence] = {}
         self.pulse = Pulse()
 
     def pin(self, prefix: tuple[int, ...]) -> None:
         """Compute the KV of what every conversation begins with, once, and keep it."""
-        while self._pin_more(prefix):
-            pass
-
-    def _pin_more(self, prefix: tuple[int, ...]) -> bool:
-        """Compute one chunk of a prefix, and keep it. False when that got it no further: it is whole, or the
-        cache has no room for it.
-        """
-        known = self._cache.pinned_tokens(prefix)
-        if known == len(prefix):
-            return False
-        kv = self.backend.create_kv(len(prefix))
-        self.backend.append_blocks(kv, self._cache.match(prefix))
-        chunk = prefix[kv.length : self._end_of_chunk(prefix, kv.length)]
-        if chunk:
-            started = self._clock()
-            self.backend.prefill(kv, chunk, logits=False)
-            self._pace.observe_prefill(len(chunk), self._clock() - started)
-        self._cache.insert(
-            prefix[: kv.length],
-            lambda start, stop: self.backend.copy_block(kv, start, stop),
-            pinned=True,
-        )
-        return self._cache.pinned_tokens(prefix) > known
-
-    def _end_of_chunk(self, prefix: tuple[int, ...], start: int) -> int:
-        """At the end of a block, so that the next chunk leaves no unfinished one behind."""
-        reach = start + self._pace.chunk(beside_decoding=False)
-        blocks = max(reach // BLOCK_TOKENS, start // BLOCK_TOKENS + 1)
-        return min(len(prefix), blocks * BLOCK_TOKENS)
+        self._pinning.pin(prefix)
 
     def _prefill_ahead(self) -> bool:
         """One chunk of what new chats will begin with. False when nothing is left to do."""
@@ -102,7 +75,7 @@ class Worker:
         if self._shared is None or prefix is None:
             return False
         try:
-            if self._pin_more(prefix):
+            if self._pinning.pin_more(prefix):
                 return True
         except Exception as error:  # new chats will read it themselves
             logger.warning("a shared system prompt could not be computed ahead", exc_info=error)

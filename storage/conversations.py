@@ -13,18 +13,30 @@ from sqlalchemy import delete, literal, select, tuple_, update
 
 from storage.database import Database
 from storage.errors import NotFound
-from storage.lookup import find_branch, find_conversation, find_message
+from storage.lookup import find_branch, find_conversation, find_live, find_message
 from storage.records import (
+    AskedContinuation,
+    AskedReply,
     AskedTurn,
     ConversationRecord,
     MessageRecord,
+    NewContinuation,
+    NewReply,
     NewTurn,
     ReplyEnd,
     StartedTurn,
     Status,
 )
 from storage.tables import TITLE_LENGTH, UNFINISHED, Conversation, Message
-from storage.turns import repeat_turn, start_turn
+from storage.turns import (
+    find_command,
+    repeat_continuation,
+    repeat_reply,
+    repeat_turn,
+    start_continuation,
+    start_reply,
+    start_turn,
+)
 
 
 def utc_now() -> datetime:
@@ -47,16 +59,45 @@ class Conversations:
         `NotFound` for an unknown conversation, and for a parent that is not in it.
         """
         with self._database.write() as session:
-            earlier = session.scalar(select(Message).where(Message.client_id == turn.client_id))
-            if earlier is not None:
-                return repeat_turn(session, earlier, turn)
+            made = find_command(session, turn.client_id)
+            if made is not None:
+                return repeat_turn(session, made, turn)
             return start_turn(session, turn, self._clock())
 
-    def earlier_turn(self, turn: AskedTurn) -> StartedTurn | None:
-        """What `begin_turn` would repeat; None where the client id is new. Raises `Conflict`."""
+    def begin_reply(self, new: NewReply) -> StartedTurn:
+        """Keeps another pending reply to a question, which becomes the conversation's head.
+
+        A repeated client id is answered as by `begin_turn`. Raises `NotFound` for an unknown question.
+        """
+        with self._database.write() as session:
+            made = find_command(session, new.client_id)
+            if made is not None:
+                return repeat_reply(session, made, new)
+            return start_reply(session, new, self._clock())
+
+    def begin_continuation(self, new: NewContinuation) -> StartedTurn:
+        """Makes a reply pending again, with the text and the token ids that it has; it becomes the head.
+
+        A repeated client id is answered as by `begin_turn`. Raises `NotFound` for an unknown reply, and
+        `Conflict` for one that has not ended or that something was said after.
+        """
+        with self._database.write() as session:
+            made = find_command(session, new.client_id)
+            if made is not None:
+                return repeat_continuation(session, made, new)
+            return start_continuation(session, new, self._clock())
+
+    def earlier(self, asked: AskedTurn | AskedReply | AskedContinuation) -> StartedTurn | None:
+        """What a `begin_…` would repeat; None where the client id is new. Raises `Conflict`."""
         with self._database.read() as session:
-            user = session.scalar(select(Message).where(Message.client_id == turn.client_id))
-            return None if user is None else repeat_turn(session, user, turn)
+            made = find_command(session, asked.client_id)
+            if made is None:
+                return None
+            if isinstance(asked, AskedTurn):
+                return repeat_turn(session, made, asked)
+            if isinstance(asked, AskedReply):
+                return repeat_reply(session, made, asked)
+            return repeat_continuation(session, made, asked)
 
     def mark_running(self, reply_id: str) -> bool:
         """Whether the reply was pending, and is now running."""
@@ -112,10 +153,10 @@ class Conversations:
         with self._database.read() as session:
             return find_conversation(session, conversation_id).record()
 
-    def message(self, message_id: str) -> MessageRecord:
-        """Raises `NotFound`."""
+    def message(self, message_id: str, conversation_id: str | None = None) -> MessageRecord:
+        """A message, of that conversation where one is named. Raises `NotFound`, for deleted ones too."""
         with self._database.read() as session:
-            return find_message(session, message_id).record()
+            return find_live(session, message_id, conversation_id).record()
 
     def path(self, conversation_id: str, leaf_id: str | None = None) -> list[MessageRecord]:
         """The branch from its first message to `leaf_id`, or to the conversation's head.

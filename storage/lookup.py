@@ -26,12 +26,35 @@ def find_message(session: Session, message_id: str, conversation_id: str | None 
     return found
 
 
+def find_live(session: Session, message_id: str, conversation_id: str | None = None) -> Message:
+    """As `find_message`, but not in a branch that was deleted."""
+    found = find_message(session, message_id, conversation_id)
+    find_branch(session, found.id)
+    return found
+
+
 def find_branch(session: Session, leaf_id: str) -> list[Message]:
-    """The messages from the root to the leaf, reading no other rows."""
+    """The messages from the root to the leaf, reading no other rows. Raises `NotFound` if one is deleted."""
     steps = select(Message.id, Message.parent_id, literal(0).label("depth")).where(Message.id == leaf_id)
     walk = steps.cte("branch", recursive=True)
     walk = walk.union_all(
         select(Message.id, Message.parent_id, walk.c.depth + 1).join(walk, Message.id == walk.c.parent_id)
     )
     branch = select(Message).join(walk, Message.id == walk.c.id).order_by(walk.c.depth.desc())
-    return list(session.scalars(branch))
+    messages = list(session.scalars(branch))
+    if any(message.deleted_at is not None for message in messages):
+        raise NotFound(f"There is no message {leaf_id}: its branch was deleted.")
+    return messages
+
+
+def newest_leaf(session: Session, message_id: str) -> str:
+    """The newest message at or after this one, deleted branches aside: it ends the branch last worked on."""
+    steps = select(Message.id, Message.created_at, literal(0).label("depth")).where(Message.id == message_id)
+    walk = steps.cte("after", recursive=True)
+    following = select(Message.id, Message.created_at, walk.c.depth + 1)
+    following = following.join(walk, Message.parent_id == walk.c.id).where(Message.deleted_at.is_(None))
+    walk = walk.union_all(following)
+    # A question and its reply are of one moment.
+    newest = select(walk.c.id).order_by(walk.c.created_at.desc(), walk.c.depth.desc(), walk.c.id)
+    leaf: str = session.scalars(newest.limit(1)).one()
+    return leaf

@@ -63,7 +63,8 @@ class MessageRecord:
 
     `token_ids` are the exact ids that were generated; `reasoning` is what they say before the text. `params`
     is what `web` gave when the turn began, `usage`, `timings` and `context` when the reply ended; `error` is
-    a sentence. `client_id` is the browser's id of a user message.
+    a sentence. `client_id` is the browser's id of the command that made the message; None for a reply that
+    came with its question.
     """
 
     id: str
@@ -117,13 +118,68 @@ class NewTurn(AskedTurn):
 
 
 @dataclass(frozen=True, slots=True)
+class AskedReply:
+    """Another reply to a question that is stored, under an id that the client made."""
+
+    client_id: str
+    conversation_id: str
+    question_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewReply(AskedReply):
+    """A further reply beside those that the question has; `cut_id` becomes the conversation's cut."""
+
+    cut_id: str | None
+    model: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True)
+class AskedContinuation:
+    """A reply that broke off is to go on, under an id that the client made."""
+
+    client_id: str
+    conversation_id: str
+    reply_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewContinuation(AskedContinuation):
+    """What the reply keeps while it goes on: `context` takes the place of the one that it had."""
+
+    cut_id: str | None
+    context: Json
+
+
+@dataclass(frozen=True, slots=True)
 class StartedTurn:
-    """What `begin_turn` committed. `repeated` when the same client id had already been taken."""
+    """A question and its reply as committed. `repeated` when the same client id had already been taken."""
 
     conversation: ConversationRecord
     user: MessageRecord
     reply: MessageRecord
     repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """Where a message stands among the messages with the same parent: `position` of `count`, from 1."""
+
+    position: int
+    count: int
+    previous_id: str | None
+    next_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MovedHead:
+    """A conversation whose head may have moved. Up to `kept_id` its branch is what it was; None: from its
+    first message on it may be another.
+    """
+
+    conversation: ConversationRecord
+    kept_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

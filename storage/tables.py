@@ -107,8 +107,9 @@ class Conversation(Table):
 class Message(Table):
     """A row of `messages`. A parent belongs to the same conversation.
 
-    `parent_id` does not cascade: a long branch would exceed SQLite's depth of triggers, and only
-    whole conversations are deleted.
+    `parent_id` does not cascade: a long branch would exceed SQLite's depth of triggers. With `deleted_at` a
+    message and all that follows it are deleted, and can still be brought back; the messages that follow
+    carry no mark of it.
     """
 
     __tablename__ = "messages"
@@ -119,6 +120,7 @@ class Message(Table):
         Index("messages_children", "parent_id"),
         Index("messages_client_id", "client_id", unique=True, sqlite_where=text("client_id IS NOT NULL")),
         Index("messages_unfinished", "status", sqlite_where=UNFINISHED),
+        Index("messages_deleted", "deleted_at", sqlite_where=text("deleted_at IS NOT NULL")),
     )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
@@ -140,6 +142,7 @@ class Message(Table):
     token_ids: Mapped[tuple[int, ...] | None]
     reasoning: Mapped[str | None]
     pinned: Mapped[bool] = mapped_column(default=False, server_default=NO)
+    deleted_at: Mapped[datetime | None]
 
     def record(self) -> MessageRecord:
         """A frozen copy."""
@@ -193,6 +196,16 @@ class Device(Table):
             last_seen_at=self.last_seen_at,
             revoked_at=self.revoked_at,
         )
+
+
+class Continuation(Table):
+    """A row of `continuations`: the command `client_id` let a reply go on."""
+
+    __tablename__ = "continuations"
+    __table_args__ = (Index("continuations_of_message", "message_id"),)
+
+    client_id: Mapped[str] = mapped_column(primary_key=True)
+    message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
 
 
 class Preset(Table):

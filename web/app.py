@@ -27,12 +27,13 @@ from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
 from inference.types import ModelStatus
+from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
-from web import devices, pages, preferences, presets
+from web import devices, pages, posts, preferences, presets
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -41,11 +42,13 @@ from web.generations import Generations
 from web.hub import Hub
 from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
+from web.prompts import Prompts, cut_of
 from web.protocol import Finished
 from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
+from web.trash import Trash
 from web.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -122,6 +125,7 @@ def build_app(
         await _note_leftovers(services)
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
+        services.trash.empty_later()
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}
@@ -135,6 +139,8 @@ def build_app(
             Route("/c/{id}/earlier", pages.earlier),
             Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+            Route("/api/messages/{id}/text", posts.source),
+            Route("/messages", posts.command, methods=["POST"]),
             Route("/api/settings", preferences.sheet),
             Route("/api/opening", preferences.preview, methods=["POST"]),
             Route("/api/conversations/{id}/settings", preferences.sheet),
@@ -186,11 +192,16 @@ def _build_services(engine: Engine, database: Database, sharing: Sharing | None)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
     generations = Generations(engine, conversations, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
+    prompts = Prompts(engine, conversations, new_chats)
+    branches = Branches(database, cut_of)
     services = Services(
         engine=engine,
         conversations=conversations,
+        branches=branches,
+        trash=Trash(engine, conversations, branches, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, new_chats),
+        turns=Turns(engine, conversations, generations, prompts),
+        prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,
         preferences=kept_preferences,

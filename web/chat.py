@@ -8,25 +8,28 @@ import logging
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from web.errors import KNOWN_ERRORS, error_frame
-from web.hub import Overflow, Watcher
-from web.presenter import message_view
-from web.protocol import (
-    Accepted,
+from storage.records import MovedHead
+from web.announcing import announce_begun, announce_moved, show_whole
+from web.commands import (
+    Continue,
     Count,
-    Counted,
-    Error,
+    DeleteBranch,
+    Edit,
+    Regenerate,
+    RestoreBranch,
     RetryModel,
     Send,
-    Snapshot,
     Stop,
+    Switch,
     Watch,
     decode,
-    encode,
 )
+from web.errors import KNOWN_ERRORS, error_frame
+from web.hub import Overflow, Watcher
+from web.presenter import end_seq
+from web.protocol import Counted, Error, encode
 from web.services import Services
 from web.sessions import device_of
-from web.turns import Begun
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +83,10 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
         command = decode(text)
         ref = command.id
         match command:
-            case Send():
-                await _send(command, watcher, services)
+            case Send() | Edit() | Regenerate() | Continue():
+                await announce_begun(ref, await services.turns.begin(command), services, watcher)
+            case Switch() | DeleteBranch() | RestoreBranch():
+                await announce_moved(ref, await _move(command, services), services, watcher)
             case Stop():
                 services.generations.stop(command.message_id)
             case Watch():
@@ -99,48 +104,39 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
         )
 
 
-async def _send(command: Send, watcher: Watcher, services: Services) -> None:
-    begun = await services.turns.send(command)
-    turn = begun.turn
-    frame = await run_in_threadpool(_accepted, command.id, begun, services)
-    watcher.conversation_id = turn.conversation.id
-    watching = [watcher] if turn.repeated else list(services.hub.watching(turn.conversation.id))
-    for each in watching:
-        each.post(frame)
-        if begun.generation is not None:
-            each.follow(begun.generation, 0)
-    if not turn.repeated:
-        await services.announce_conversations()
-
-
-def _accepted(ref: str, begun: Begun, services: Services) -> Accepted:
-    turn = begun.turn
-    return Accepted(
-        ref=ref,
-        conversation_id=turn.conversation.id,
-        user_id=turn.user.id,
-        reply_id=turn.reply.id,
-        user_html=services.presenter.message(message_view(turn.user)),
-        reply_html=services.presenter.message(message_view(turn.reply)),
-        cut_id=turn.conversation.cut_id,
-    )
+async def _move(command: Switch | DeleteBranch | RestoreBranch, services: Services) -> MovedHead:
+    """Look at another branch; because it was asked for, or since the one that was looked at is deleted."""
+    place = command.conversation_id, command.message_id
+    match command:
+        case Switch():
+            return await run_in_threadpool(services.branches.switch, *place)
+        case RestoreBranch():
+            return await run_in_threadpool(services.branches.restore, *place)
+        case DeleteBranch():
+            await services.turns.refuse_while_written(*place)
+            moved = await run_in_threadpool(services.branches.delete, *place)
+            services.trash.empty_later()
+            return moved
 
 
 async def _watch(command: Watch, watcher: Watcher, services: Services) -> None:
     """Join a conversation where the page left it, or with a snapshot where events cannot mend the gap."""
     conversation = await run_in_threadpool(services.conversations.get, command.conversation_id)
     watcher.conversation_id = conversation.id
-    running = services.generations.in_conversation(conversation.id)
-    same_head = command.head_id == conversation.head_id
-    if same_head and running is None and not command.running:
-        watcher.unfollow()
-        return
-    if same_head and running is not None and command.running and command.after_seq <= running.seq:
-        watcher.follow(running, command.after_seq)
-        return
-    watcher.unfollow()
-    shown = await services.transcript(conversation)
-    html = await run_in_threadpool(services.presenter.transcript, shown.view)
-    watcher.post(Snapshot(command.id, conversation.id, html, shown.context))
-    if shown.running is not None:
-        watcher.follow(shown.running, shown.seq)
+    if command.head_id == conversation.head_id:
+        running = services.generations.get(command.head_id or "")
+        if running is None and not command.running and await _is_as_seen(command, services):
+            watcher.unfollow()
+            return
+        if running is not None and command.running and running.first_seq <= command.after_seq <= running.seq:
+            watcher.follow(running, command.after_seq)
+            return
+    await show_whole(command.id, conversation.id, services, watcher)
+
+
+async def _is_as_seen(command: Watch, services: Services) -> bool:
+    """Whether the last message has not gone on since, which is told by its end; 0: the page does not ask."""
+    if command.head_id is None or command.after_seq == 0:
+        return True
+    head = await run_in_threadpool(services.conversations.message, command.head_id)
+    return end_seq(head) == command.after_seq

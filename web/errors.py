@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from inference.errors import EngineBusy, EngineStopped, InvalidParams, PromptTooLong, TemplateFailed
 from storage.errors import Conflict, NotFound, StorageError
-from web.protocol import BadFrame, Error, ErrorCode
+from web.commands import BadFrame
+from web.protocol import Error, ErrorCode
 
 
 class StartFailed(Exception):

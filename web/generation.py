@@ -8,6 +8,7 @@ a slow client are therefore one case, and a client that does not read costs noth
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from inference.types import Delta, Event, Prefill, Queued
+from storage.records import MessageRecord
 from web import protocol
 from web.streaming_markdown import Mark, StreamingMarkdown
 from web.wording import thought_words
@@ -46,27 +48,53 @@ class _Mark:
     thought: bool = False
 
 
-class Generation:
-    """One reply while it is being written, and what its watchers have to be told."""
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What a reply that goes on has already, rendered."""
 
-    def __init__(self, conversation_id: str, reply_id: str) -> None:
+    text: str
+    reasoning: str
+    reasoning_s: float
+    token_ids: tuple[int, ...]
+    markdown: StreamingMarkdown
+
+    @classmethod
+    def of(cls, reply: MessageRecord) -> Prior:
+        """Render it. Blocks."""
+        markdown = StreamingMarkdown()
+        markdown.update(reply.text)
+        reasoning_s = (reply.timings or {}).get("reasoning_s") or 0.0
+        return cls(reply.text, reply.reasoning or "", reasoning_s, reply.token_ids or (), markdown)
+
+
+class Generation:
+    """One reply while it is being written, and what its watchers have to be told.
+
+    `first_seq` is the event that it begins with: for a reply that goes on, beyond all those that it had
+    before, so that a page which saw them asks for a new beginning.
+    """
+
+    def __init__(self, conversation_id: str, reply_id: str, prior: Prior | None = None) -> None:
         self.conversation_id = conversation_id
         self.reply_id = reply_id
-        self.text = ""
-        self.reasoning = ""
-        self.reasoning_s: float | None = None
-        self.token_ids: list[int] = []
-        self.seq = 0
+        self.text = prior.text if prior else ""
+        self.reasoning = prior.reasoning if prior else ""
+        self.reasoning_s = (prior.reasoning_s or None) if prior else None
+        self._prior_reasoning_s = prior.reasoning_s if prior else 0.0
+        self.token_ids: list[int] = list(prior.token_ids) if prior else []
+        self.first_seq = self.seq = int(1000 * time.time()) if prior else 0
         self.news = asyncio.Event()
         self.ended: protocol.Finished | protocol.Error | None = None
         self._progress: Queued | Prefill | None = None
-        self._markdown = StreamingMarkdown()
+        self._prior_length = self._length
+        self._markdown = prior.markdown if prior else StreamingMarkdown()
         self._shown = self._markdown.since(None)
-        self._shown_reasoning = 0
-        self._answering = False
+        self._shown_reasoning, self._answering = len(self.reasoning), bool(self.text)
         self._marks: list[_Mark] = [self._mark()]  # by seq
         self._rendering = False
         self._watchers: set[Callable[[], None]] = set()
+        self.opening = self.view()
+        """The reply as it is at `first_seq`."""
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """Have `wake` called at every change."""
@@ -85,7 +113,7 @@ class Generation:
         if not self._has_begun:
             return [self._progress_frame()]
         # While a pool thread renders, the markdown may already be ahead of `seq`; the wake-up is on its way.
-        return [] if self._rendering else [self._delta(self._marks[seq])]
+        return [] if self._rendering else [self._delta(self._marks[seq - self.first_seq])]
 
     def view(self) -> RunningView:
         """The reply as it is at `seq`."""
@@ -99,7 +127,8 @@ class Generation:
         if isinstance(event, Delta):
             self.text += event.text
             self.reasoning += event.reasoning
-            self.reasoning_s = event.reasoning_s
+            if event.reasoning_s is not None:
+                self.reasoning_s = self._prior_reasoning_s + event.reasoning_s
             self.token_ids.extend(event.token_ids)
             if event.text or event.reasoning:
                 self.news.set()
@@ -128,7 +157,12 @@ class Generation:
 
     @property
     def _has_begun(self) -> bool:
-        return bool(self.text or self.reasoning)
+        """Whether there is text that the reply did not begin with."""
+        return self._length > self._prior_length
+
+    @property
+    def _length(self) -> int:
+        return len(self.text) + len(self.reasoning)
 
     @property
     def _thought(self) -> str | None:

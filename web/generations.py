@@ -25,7 +25,7 @@ from storage.conversations import Conversations
 from storage.errors import NotFound, StorageError
 from storage.records import ReplyEnd, Status
 from web import protocol
-from web.generation import Generation
+from web.generation import Generation, Prior
 
 logger = logging.getLogger(__name__)
 
@@ -71,15 +71,22 @@ class Generations:
         """The running reply with that id."""
         return self._running.get(reply_id)
 
-    def in_conversation(self, conversation_id: str) -> Generation | None:
-        """The reply that is being written in a conversation."""
-        return next((g for g in self._running.values() if g.conversation_id == conversation_id), None)
+    def in_conversation(self, conversation_id: str) -> list[Generation]:
+        """The replies that are being written in a conversation, each in another branch."""
+        return [g for g in self._running.values() if g.conversation_id == conversation_id]
 
     def start(
-        self, conversation_id: str, request: GenerationRequest, context: dict[str, Any], place: Place
+        self,
+        conversation_id: str,
+        request: GenerationRequest,
+        context: dict[str, Any],
+        place: Place,
+        prior: Prior | None = None,
     ) -> Generation:
-        """Begin to write the reply `request.id`, in a reserved place; `context` is kept with its end."""
-        generation = Generation(conversation_id, request.id)
+        """Begin to write the reply `request.id`, in a reserved place; `context` is kept with its end. With
+        `prior` it goes on.
+        """
+        generation = Generation(conversation_id, request.id, prior)
         self._running[request.id] = generation
         stream = EventStream(asyncio.get_running_loop())
         try:
@@ -146,7 +153,7 @@ class Generations:
 
     async def _show(self, generation: Generation) -> None:
         """Render at most ten times a second, and save what is due."""
-        saved = _Saved(time.monotonic())
+        saved = _Saved(time.monotonic(), len(generation.token_ids))
         while True:
             await generation.news.wait()
             generation.news.clear()
@@ -174,7 +181,7 @@ class Generations:
             status=Status.INTERRUPTED if cut_short else Status.DONE,
             finish_reason=None if cut_short else finished.reason.value,
             usage=asdict(finished.usage),
-            timings=asdict(finished.timings),
+            timings={**asdict(finished.timings), "reasoning_s": generation.reasoning_s},
             context={**context, "reuse_lost": lost},
             error=finished.error,
             reasoning=generation.reasoning or None,

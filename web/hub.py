@@ -52,6 +52,12 @@ class Watcher:
         generation.subscribe(self._news.set)
         self._news.set()
 
+    def restart(self, generation: Generation | None, seq: int) -> None:
+        """Follow a reply (None: nothing) whose state as of event `seq` was just posted."""
+        self.unfollow()
+        if generation is not None:
+            self.follow(generation, seq)
+
     def unfollow(self) -> None:
         """Send nothing more of the reply that was followed."""
         if self._generation is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from importlib import metadata
 from typing import Annotated
 
@@ -50,7 +51,7 @@ async def new_chat(request: Request) -> Response:
     services: Services = request.state.services
     opening = await services.new_chats.opening()
     system = await services.system_view(opening.system_prompt, opening.thinking)
-    context = await services.turns.context_of(None, opening)
+    context = await services.prompts.context_of(None, opening)
     return await _page(request, None, TranscriptView([], None, system), context, opening)
 
 
@@ -68,8 +69,10 @@ async def earlier(request: Request) -> Response:
     record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
     before = request.query_params.get("before") or "none"
     path = await run_in_threadpool(services.conversations.path, record.id, before)
-    view = await run_in_threadpool(transcript_view, record, path[:-1], None, None)
-    return HTMLResponse(await run_in_threadpool(services.presenter.transcript, view))
+    siblings = await run_in_threadpool(services.branches.siblings, record.id)
+    view = await run_in_threadpool(transcript_view, record, path[:-1], None, None, siblings)
+    html = await run_in_threadpool(services.presenter.transcript, replace(view, unanswered=False))
+    return HTMLResponse(html)
 
 
 async def rename(request: Request) -> Response:
@@ -85,11 +88,10 @@ async def rename(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Delete a conversation and what was computed for it; a reply that is being written in it is stopped."""
+    """Delete a conversation and what was computed for it; replies being written in it are stopped."""
     services: Services = request.state.services
     conversation_id = request.path_params["id"]
-    running = services.generations.in_conversation(conversation_id)
-    if running is not None:
+    for running in services.generations.in_conversation(conversation_id):
         services.generations.stop(running.reply_id)
     with contextlib.suppress(NotFound):  # deleted already: what was asked for is so
         await run_in_threadpool(services.conversations.delete, conversation_id)

@@ -12,9 +12,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from inference.errors import InvalidParams
 from storage.records import DefaultsRecord
+from web.commands import Id
 from web.opening import MAX_SYSTEM_PROMPT, Chosen, Opening
 from web.pages import small_body
-from web.protocol import Id, Pinned
+from web.protocol import Pinned
 from web.services import Services
 from web.settings_view import (
     ModelDefaults,
@@ -62,7 +63,7 @@ async def preview(request: Request) -> Response:
     choices = opening.choices
     system = await services.system_view(opening.system_prompt, choices.thinking)
     html = await run_in_threadpool(services.presenter.system, system)
-    context = await services.turns.context_of(None, opening)
+    context = await services.prompts.context_of(None, opening)
     return JSONResponse({"system_html": html, "context": msgspec.to_builtins(context)})
 
 
@@ -94,7 +95,7 @@ async def pin(request: Request) -> Response:
     asked = await read_body(request, Pin)
     message = await run_in_threadpool(services.preferences.pin, request.path_params["id"], asked.pinned)
     conversation = await run_in_threadpool(services.conversations.get, message.conversation_id)
-    frame = Pinned(message.id, message.pinned, await services.turns.context_of(conversation))
+    frame = Pinned(message.id, message.pinned, await services.prompts.context_of(conversation))
     services.hub.broadcast(frame, to=services.hub.watching(conversation.id))
     return Response(status_code=204)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -12,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from storage.records import ConversationRecord, MessageRecord
+from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.generation import RunningView
 from web.markdown import render_in_parts, render_plain
 from web.settings_view import SettingsView
@@ -20,6 +21,7 @@ from web.views import (
     ChatPage,
     ConversationGroup,
     ConversationItem,
+    EarlierView,
     InvitationView,
     MessageView,
     PresetView,
@@ -89,6 +91,13 @@ class Presenter:
         """All messages of a branch."""
         return self._render("_transcript.html", transcript=transcript)
 
+    def messages(self, transcript: TranscriptView, kept_id: str | None) -> str:
+        """The messages of a branch after one of them (None: all), without what stands before the first."""
+        at = next((i for i, message in enumerate(transcript.messages) if message.id == kept_id), -1)
+        earlier = transcript.earlier if at < 0 else None
+        rest = replace(transcript, messages=transcript.messages[at + 1 :], earlier=earlier)
+        return self._render("_messages.html", transcript=rest)
+
     def conversations(self, groups: Sequence[ConversationGroup], current_id: str | None) -> str:
         """The conversation list."""
         return self._render("_conversations.html", groups=groups, current_id=current_id)
@@ -116,11 +125,15 @@ def asset_url(name: str) -> str:
     return f"/static/{static_build()}/{name}"
 
 
-def message_view(record: MessageRecord, running: RunningView | None = None) -> MessageView:
-    """A message as the page shows it; `running` where it is still being written."""
+def message_view(
+    record: MessageRecord, running: RunningView | None = None, siblings: Siblings | None = None
+) -> MessageView:
+    """A message as the page shows it; `running` where it is still being written, `siblings` where it has
+    some.
+    """
     if record.role == "user":
         body = Markup(render_plain(record.text))
-        return MessageView(record.id, "user", record.status, body, pinned=record.pinned)
+        return MessageView(record.id, "user", record.status, body, siblings=siblings, pinned=record.pinned)
     if running is not None and running.reply_id == record.id:
         thought = ReasoningView(running.reasoning, running.thought or THINKING, running.thought is None)
         return MessageView(
@@ -132,18 +145,27 @@ def message_view(record: MessageRecord, running: RunningView | None = None) -> M
             running.seq,
             waiting=waiting_line(running.progress),
             reasoning=thought if running.reasoning else None,
+            siblings=siblings,
         )
     return MessageView(
         record.id,
         "assistant",
         record.status,
         Markup(_rendered(record.text)),
+        seq=end_seq(record),
         finish_reason=record.finish_reason,
         error=record.error,
         line=_quiet_line(record),
         reasoning=_reasoning(record),
+        siblings=siblings,
+        can_continue=_can_continue(record),
         pinned=record.pinned,
     )
+
+
+def end_seq(record: MessageRecord) -> int:
+    """Tells the end of a reply from one that it had before it went on; 0 where it has not ended."""
+    return int(1000 * record.finished_at.timestamp()) if record.finished_at else 0
 
 
 def transcript_view(
@@ -151,13 +173,19 @@ def transcript_view(
     messages: Sequence[MessageRecord],
     running: RunningView | None,
     system: SystemView | None,
+    siblings: Mapping[str, Siblings],
 ) -> TranscriptView:
     """The newest messages of a branch: a long one comes to the page piece by piece."""
     newest = messages[-NEWEST:]
-    views = [message_view(message, running) for message in newest]
-    has_more = len(messages) > NEWEST
-    earlier = f"/c/{conversation.id}/earlier?before={newest[0].id}" if has_more else None
-    return TranscriptView(views, conversation.cut_id, system, earlier=earlier)
+    views = [message_view(message, running, siblings.get(message.id)) for message in newest]
+    unanswered = bool(views) and views[-1].role == "user"
+    earlier = _earlier(newest[0]) if len(messages) > NEWEST else None
+    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier)
+
+
+def _earlier(first: MessageRecord) -> EarlierView:
+    url = f"/c/{first.conversation_id}/earlier?before={first.id}"
+    return EarlierView(url, first.parent_id or "")
 
 
 def conversation_groups(
@@ -182,9 +210,11 @@ def _quiet_line(record: MessageRecord) -> QuietLine | None:
     usage, timings = record.usage, record.timings
     if usage is None or timings is None:
         return None
+    begun = (record.context or {}).get("begun", 0)
     return QuietLine(
-        completion_tokens=usage["completion_tokens"],
+        completion_tokens=usage["completion_tokens"] + begun,
         reasoning_tokens=usage.get("reasoning_tokens", 0),
+        begun=begun,
         prompt_tokens=usage["prompt_tokens"],
         cached_tokens=usage["cached_tokens"],
         ttft_s=timings["ttft_s"],
@@ -193,6 +223,12 @@ def _quiet_line(record: MessageRecord) -> QuietLine | None:
         reuse_lost=_reuse_lost(record.context),
         model=record.model or "",
     )
+
+
+def _can_continue(record: MessageRecord) -> bool:
+    """Whether the reply was cut short and has a beginning."""
+    ended = record.status in (Status.DONE, Status.INTERRUPTED)
+    return ended and record.finish_reason != "stop" and bool(record.token_ids)
 
 
 def _reasoning(record: MessageRecord) -> ReasoningView | None:

@@ -14,9 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from web.commands import Id
 from web.opening import MAX_SYSTEM_PROMPT
 from web.preferences import read_body
-from web.protocol import Id, PresetList
+from web.protocol import PresetList
 from web.services import Services
 from web.settings_view import choice_of
 

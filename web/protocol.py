@@ -1,26 +1,18 @@
-"""The frames of `/ws`: JSON text, one object each, its `type` naming the struct. Nothing past here sees JSON.
+"""The server's frames on `/ws`: JSON text, one object each, its `type` naming the struct. Clients' are in
+`web.commands`.
 
-Client commands carry `id`, made by the client, and are idempotent: a repeated one gets the same answer and
-does nothing twice. An answer that belongs to one command repeats its id as `ref`. Events of a running reply
-carry `message_id` and that reply's rising `seq`.
+An answer that belongs to one command repeats its id as `ref`. Events of a running reply carry `message_id`
+and that reply's rising `seq`.
 
 HTML in a frame was made and sanitized by the server; the client inserts it and makes none of its own.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
-
-from web.opening import Opening
-
-MAX_FRAME_BYTES = 65_536
-
-Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
-Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_FRAME_BYTES)]
-Seq: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+from msgspec import UNSET, Struct, UnsetType
 
 ErrorCode: TypeAlias = Literal[
     "bad_frame",
@@ -34,61 +26,6 @@ ErrorCode: TypeAlias = Literal[
     "storage",
     "too_long",
 ]
-
-
-class Command(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    """What every frame from a client has."""
-
-    id: Id
-
-
-class Send(Command, frozen=True, tag="send"):
-    """A person's message. Without `conversation_id` it begins a new conversation.
-
-    `parent_id` is the message it follows (the last one that the page shows); null for the first. `opening` is
-    how a new conversation is to be; null for the person's defaults.
-    """
-
-    text: Text
-    conversation_id: Id | None = None
-    parent_id: Id | None = None
-    opening: Opening | None = None
-
-
-class Stop(Command, frozen=True, tag="stop"):
-    """End a reply; what is written of it stays."""
-
-    message_id: Id
-
-
-class Watch(Command, frozen=True, tag="watch"):
-    """Follow a conversation from now on, instead of any other.
-
-    `head_id` is the last message that the page shows, `running` whether it shows it as being written, and
-    `after_seq` the last event of it that was seen. Where the page is behind in a way that events cannot mend,
-    a `snapshot` comes; else the missing events do.
-    """
-
-    conversation_id: Id
-    head_id: Id | None = None
-    after_seq: Seq = 0
-    running: bool = False
-
-
-class Count(Command, frozen=True, tag="count"):
-    """Ask what the model would read if `text` were sent now. Answered by `counted`."""
-
-    text: Annotated[str, Meta(max_length=MAX_FRAME_BYTES)]
-    conversation_id: Id | None = None
-    parent_id: Id | None = None
-    opening: Opening | None = None
-
-
-class RetryModel(Command, frozen=True, tag="retry_model"):
-    """Try again to fetch and load the model after it failed."""
-
-
-ClientFrame: TypeAlias = Send | Stop | Watch | Count | RetryModel
 
 
 class ContextView(Struct, frozen=True, kw_only=True):
@@ -110,17 +47,21 @@ class ContextView(Struct, frozen=True, kw_only=True):
 
 
 class Accepted(Struct, frozen=True, tag="accepted", tag_field="type"):
-    """A message and its pending reply are stored. Goes to every watcher; `ref` is the sender's command id.
+    """A pending reply is stored, and the message it answers. Goes to every watcher; `ref` is the sender's
+    command id.
 
-    `user_html` and `reply_html` are the two messages as the page shows them. `cut_id` is the first message
-    that the model reads, where the line belongs; null when it reads everything.
+    `user_html` and `reply_html` are the two messages as the page shows them; they take the place of whatever
+    follows `parent_id` (null: of all messages). A message that was there before has no `user_html`, and is
+    itself the `parent_id`. `cut_id` is the first message that the model reads, where the line belongs; null
+    when it reads everything.
     """
 
     ref: str
     conversation_id: str
+    parent_id: str | None
     user_id: str
     reply_id: str
-    user_html: str
+    user_html: str | None
     reply_html: str
     cut_id: str | None
 
@@ -184,6 +125,21 @@ class Snapshot(Struct, frozen=True, tag="snapshot", tag_field="type"):
     ref: str
     conversation_id: str
     html: str
+    context: ContextView | None
+
+
+class Switched(Struct, frozen=True, tag="switched", tag_field="type"):
+    """Another branch is looked at. Goes to every watcher; `ref` is the sender's command id.
+
+    `html` are the messages that take the place of whatever follows `kept_id` (null: of all messages). A
+    running reply in it has its seq in `data-seq`.
+    """
+
+    ref: str
+    conversation_id: str
+    kept_id: str | None
+    html: str
+    cut_id: str | None
     context: ContextView | None
 
 
@@ -266,6 +222,7 @@ ServerFrame: TypeAlias = (
     | Delta
     | Finished
     | Snapshot
+    | Switched
     | Counted
     | StatusFrame
     | Conversations
@@ -276,57 +233,9 @@ ServerFrame: TypeAlias = (
     | Error
 )
 
-
-class BadFrame(Exception):
-    """A client's frame is not one of ours. `ref` is its id, where one could be read."""
-
-    def __init__(self, message: str, ref: str | None) -> None:
-        super().__init__(message)
-        self.ref = ref
-
-
-class _Envelope(Struct):
-    id: Id | None = None
-
-
-_decoder = msgspec.json.Decoder(ClientFrame)
-_envelope = msgspec.json.Decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
-
-
-def decode(frame: str | bytes) -> ClientFrame:
-    """The typed command in a client's frame; `BadFrame` with one sentence otherwise."""
-    try:
-        command = _decoder.decode(frame)
-        _refuse_lone_surrogates(command)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise BadFrame(f"That frame was not understood: {_reason(error)}", _reference(frame)) from None
-    return command
 
 
 def encode(frame: ServerFrame) -> str:
     """A server frame as JSON text."""
     return _encoder.encode(frame).decode()
-
-
-def _refuse_lone_surrogates(command: ClientFrame) -> None:
-    # JSON may spell half of a surrogate pair; such text can be neither tokenized nor stored.
-    if isinstance(command, Send | Count):
-        command.text.encode()
-        if command.opening is not None:
-            command.opening.texts.encode()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply."
-    if isinstance(error, UnicodeError):
-        return "its text is not valid Unicode."
-    return f"{error}."
-
-
-def _reference(frame: str | bytes) -> str | None:
-    try:
-        return _envelope.decode(frame).id
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None

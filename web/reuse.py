@@ -18,6 +18,16 @@ def reusable_tokens(messages: Sequence[MessageRecord], lost: str | None) -> int:
     return int(earlier.usage["prompt_tokens"] + earlier.usage["completion_tokens"] - 1)
 
 
+def as_part(reply: MessageRecord) -> dict[str, Any]:
+    """What a reply that goes on keeps of its way so far."""
+    return {
+        "tokens": len(reply.token_ids or ()),
+        "finish_reason": reply.finish_reason,
+        "usage": reply.usage,
+        "timings": reply.timings,
+    }
+
+
 def why_lost(messages: Sequence[MessageRecord], model: str, context: Mapping[str, Any]) -> str | None:
     """Why the prompt begins otherwise than the last turn's; None where it goes on from there.
 

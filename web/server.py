@@ -20,9 +20,9 @@ from storage.devices import Devices
 from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
+from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
-from web.protocol import MAX_FRAME_BYTES
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_invitation

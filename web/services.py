@@ -8,18 +8,21 @@ from starlette.concurrency import run_in_threadpool
 
 from inference.engine import Engine
 from inference.types import ModelPhase
+from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.preferences import Preferences
 from storage.presets import Presets
-from storage.records import ConversationRecord
+from storage.records import ConversationRecord, MessageRecord
 from web import protocol
-from web.generation import Generation
+from web.generation import Generation, RunningView
 from web.generations import Generations
 from web.hub import Hub
 from web.new_chats import NewChats
 from web.presenter import NEWEST, Presenter, conversation_groups, message_view, transcript_view
+from web.prompts import Prompts
 from web.protocol import ContextView, StatusFrame
 from web.sharing import Sharing
+from web.trash import Trash
 from web.turns import Turns
 from web.views import ConversationGroup, SystemView, TranscriptView
 from web.wording import runs_in_words
@@ -41,8 +44,11 @@ class Services:
 
     engine: Engine
     conversations: Conversations
+    branches: Branches
+    trash: Trash
     generations: Generations
     turns: Turns
+    prompts: Prompts
     new_chats: NewChats
     presets: Presets
     preferences: Preferences
@@ -82,15 +88,24 @@ class Services:
         return conversation_groups(recent, running)
 
     async def transcript(self, conversation: ConversationRecord) -> Shown:
-        """The conversation as its page shows it now, and its context bar."""
-        running = self.generations.in_conversation(conversation.id)  # first: it may end while rows are read
-        messages = await run_in_threadpool(self.conversations.path, conversation.id)
+        """The branch of a conversation that is looked at, as its page shows it now, and its context bar."""
+        running = self.generations.get(conversation.head_id or "")  # first: it may end while rows are read
+        messages = await run_in_threadpool(self._path, conversation)
+        siblings = await run_in_threadpool(self.branches.siblings, conversation.id)
         now = running.view() if running else None
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
-        view = await run_in_threadpool(transcript_view, conversation, messages, now, system)
+        view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings)
         # Counting a long conversation takes a while: its page asks for it once it is there.
-        context = await self.turns.context_of(conversation) if len(messages) <= NEWEST else None
+        context = await self.prompts.context_of(conversation) if len(messages) <= NEWEST else None
         return Shown(view, context, running, now.seq if now else 0)
+
+    def _path(self, conversation: ConversationRecord) -> list[MessageRecord]:
+        return self.conversations.path(conversation.id, conversation.head_id) if conversation.head_id else []
+
+    def message_html(self, record: MessageRecord, running: RunningView | None = None) -> str:
+        """One message as the page shows it. Blocks."""
+        siblings = self.branches.siblings(record.conversation_id).get(record.id)
+        return self.presenter.message(message_view(record, running, siblings))
 
     async def system_view(self, system_prompt: str, thinking: bool | None = None) -> SystemView | None:
         """The system text that the model reads: ours, or what its chat template adds where there is none."""
@@ -113,14 +128,14 @@ class Services:
         """Tell those who watch a conversation what was chosen for it."""
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
         html = await run_in_threadpool(self.presenter.system, system)
-        context = await self.turns.context_of(conversation)
+        context = await self.prompts.context_of(conversation)
         frame = protocol.ChatSettings(conversation.id, html, context)
         self.hub.broadcast(frame, to=self.hub.watching(conversation.id))
 
     async def finished_frame(self, reply_id: str) -> protocol.Finished:
         """The last frame of a reply that has just been stored."""
         record = await run_in_threadpool(self.conversations.message, reply_id)
-        html = await run_in_threadpool(lambda: self.presenter.message(message_view(record)))
+        html = await run_in_threadpool(self.message_html, record)
         conversation = await run_in_threadpool(self.conversations.get, record.conversation_id)
-        context = await self.turns.context_of(conversation)
+        context = await self.prompts.context_of(conversation)
         return protocol.Finished(reply_id, 0, record.finish_reason or record.status, html, context)

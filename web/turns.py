@@ -1,254 +1,264 @@
-"""A person's message on its way in: fit, store, queue; and the numbers while it is still being typed.
+"""What begins a reply, on its way in: fit, store, queue. Event loop; storage runs in pool threads.
 
-Event loop; tokenizing and storage run in pool threads.
+Whatever these raise (`KNOWN_ERRORS` of `web.errors`), nothing was stored. A repeated command gives what it
+gave before, even where a new one would be refused.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from inference.context import QUESTION_KEY, ContextFit, fit, measure, reserve_for
+from inference.context import QUESTION_KEY, ContextFit
 from inference.engine import Engine
 from inference.model_loader import Tokenizing
-from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
+from inference.types import GenerationRequest
 from storage.conversations import Conversations
+from storage.errors import NotFound
 from storage.records import (
     NEW_MESSAGE,
+    AskedContinuation,
+    AskedReply,
     AskedTurn,
-    Choices,
-    ConversationRecord,
     MessageRecord,
+    NewContinuation,
+    NewReply,
     NewTurn,
     StartedTurn,
 )
+from web.commands import Begin, Continue, Count, Edit, Regenerate, Send
 from web.errors import Refused
-from web.generation import Generation
+from web.generation import Generation, Prior
 from web.generations import Generations
-from web.new_chats import NewChats
-from web.opening import Opening, with_choices
-from web.protocol import ContextView, Count, Send
-from web.reuse import reusable_tokens, system_hash, why_lost
+from web.opening import Opening
+from web.prompts import Prompts, as_json, from_json, new_seed
+from web.protocol import ContextView
+from web.reuse import as_part
 
 TITLE_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
-    """The messages that a new one follows, oldest first, and what the conversation has decided about them."""
-
-    system_prompt: str
-    cut_id: str | None
-    messages: Sequence[MessageRecord]
-    choices: Choices
-
-
-@dataclass(frozen=True, slots=True)
 class Begun:
-    """A stored turn and its running reply; None when a repeated command's reply has already ended."""
+    """A stored turn and its running reply; None when a repeated command's reply has already ended.
+
+    `asks` whether the question came with the command, and not only its reply.
+    """
 
     turn: StartedTurn
     generation: Generation | None
+    asks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A request that fits, how to store what it answers, and what the reply keeps about its prompt."""
+
+    begin: Callable[[], StartedTurn]
+    request: GenerationRequest
+    context: dict[str, Any]
+    asks: bool
+    prior: Prior | None = None
 
 
 class Turns:
-    """Begins turns in conversations."""
+    """Begins turns and replies in conversations."""
 
     def __init__(
-        self,
-        engine: Engine,
-        conversations: Conversations,
-        generations: Generations,
-        new_chats: NewChats,
+        self, engine: Engine, conversations: Conversations, generations: Generations, prompts: Prompts
     ) -> None:
         self._engine = engine
         self._conversations = conversations
         self._generations = generations
-        self._new_chats = new_chats
+        self._prompts = prompts
 
-    async def send(self, command: Send) -> Begun:
-        """Store the message and start its reply.
+    async def begin(self, command: Begin) -> Begun:
+        """Store what was asked for and start its reply."""
+        match command:
+            case Send():
+                return await self._send(command)
+            case Edit():
+                return await self._edit(command)
+            case Regenerate():
+                return await self._regenerate(command)
+            case Continue():
+                return await self._continue(command)
 
-        Whatever it raises (`KNOWN_ERRORS` of `web.errors`), nothing was stored. A repeated command gives what
-        it gave before, even where a new one would be refused.
-        """
+    async def count(self, command: Count) -> ContextView:
+        """What the model would read if the text were sent now."""
+        branch = await self._prompts.branch(command.conversation_id, command.parent_id, command.opening)
+        self._refuse_unfinished(command.parent_id)
+        return await self._prompts.count(branch, command.text)
+
+    async def refuse_while_written(self, conversation_id: str, message_id: str) -> None:
+        """Raises `Refused` while a reply is being written that is this message or comes after it."""
+        for running in self._generations.in_conversation(conversation_id):
+            branch = await run_in_threadpool(self._conversations.path, conversation_id, running.reply_id)
+            if any(message.id == message_id for message in branch):
+                raise _still_written()
+
+    async def _send(self, command: Send) -> Begun:
         asked = AskedTurn(command.id, command.conversation_id, command.parent_id, command.text)
-        earlier = await run_in_threadpool(self._conversations.earlier_turn, asked)
+        earlier = await self._earlier(asked)
         if earlier is not None:
-            return Begun(earlier, self._generations.get(earlier.reply.id))
-        tokenizing = self._tokenizing()
-        branch = await self._branch(command)
-        params = self._params(tokenizing, branch.choices)
-        fitted = await run_in_threadpool(self._fit, tokenizing, branch, command.text, params)
+            return earlier
+        self._refuse_unfinished(command.parent_id)
+        return await self._ask(asked, command.opening)
+
+    async def _edit(self, command: Edit) -> Begun:
+        edited = await self._message(command.conversation_id, command.message_id)
+        if edited.role != "user":
+            raise _not_found(command.message_id)
+        asked = AskedTurn(command.id, command.conversation_id, edited.parent_id, command.text)
+        earlier = await self._earlier(asked)
+        if earlier is not None:
+            return earlier
+        await self.refuse_while_written(command.conversation_id, edited.id)
+        return await self._ask(asked)
+
+    async def _ask(self, asked: AskedTurn, opening: Opening | None = None) -> Begun:
+        tokenizing = self._prompts.tokenizing()
+        branch = await self._prompts.branch(asked.conversation_id, asked.parent_id, opening)
+        params = self._prompts.params(tokenizing, branch.choices)
+        fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, asked.text, params)
         turn = NewTurn(
-            client_id=command.id,
-            conversation_id=command.conversation_id,
-            parent_id=command.parent_id,
-            text=command.text,
-            title=title_of(command.text),
+            client_id=asked.client_id,
+            conversation_id=asked.conversation_id,
+            parent_id=asked.parent_id,
+            text=asked.text,
+            title=title_of(asked.text),
             system_prompt=branch.system_prompt,
-            cut_id=NEW_MESSAGE if fitted.cut_key == QUESTION_KEY else fitted.cut_key,
+            cut_id=_cut_id(fitted, NEW_MESSAGE),
             model=tokenizing.model.name,
             params=as_json(params),
             choices=branch.choices,
         )
-        context = self._record(tokenizing, branch, fitted)
-        reusable = reusable_tokens(branch.messages, context["reuse_lost"])
-        request = GenerationRequest(
-            "", fitted.prompt_ids, params, reusable_tokens=reusable, reasoning=fitted.reasoning
-        )
-        # What is stored is answered, even where the socket that asked for it has gone meanwhile.
-        return await asyncio.shield(self._begin(turn, request, context))
+        request, context = self._prompts.request(tokenizing, branch, fitted, params)
+        begin = self._conversations.begin_turn
+        return await self._begin(_Prepared(lambda: begin(turn), request, context, asks=True))
 
-    async def _begin(self, turn: NewTurn, request: GenerationRequest, context: dict[str, Any]) -> Begun:
-        """Store the turn while a place in the queue is kept for its request, which it names."""
+    async def _regenerate(self, command: Regenerate) -> Begun:
+        message = await self._message(command.conversation_id, command.message_id)
+        question = await self._question_of(message)
+        asked = AskedReply(command.id, command.conversation_id, question.id)
+        earlier = await self._earlier(asked)
+        if earlier is not None:
+            return earlier
+        await self.refuse_while_written(command.conversation_id, message.id)
+        tokenizing = self._prompts.tokenizing()
+        branch = await self._prompts.branch(command.conversation_id, question.parent_id)
+        # Whatever seed was chosen: with the same one it would be the same reply.
+        params = replace(self._prompts.params(tokenizing, branch.choices), seed=new_seed())
+        fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params)
+        new = NewReply(
+            client_id=command.id,
+            conversation_id=command.conversation_id,
+            question_id=question.id,
+            cut_id=_cut_id(fitted, question.id),
+            model=tokenizing.model.name,
+            params=as_json(params),
+        )
+        request, context = self._prompts.request(tokenizing, branch, fitted, params)
+        begin = self._conversations.begin_reply
+        return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False))
+
+    async def _continue(self, command: Continue) -> Begun:
+        reply = await self._message(command.conversation_id, command.message_id)
+        if reply.role == "user":
+            raise _not_found(command.message_id)
+        asked = AskedContinuation(command.id, command.conversation_id, reply.id)
+        earlier = await self._earlier(asked)
+        if earlier is not None:
+            return earlier
+        await self.refuse_while_written(command.conversation_id, reply.id)
+        tokenizing = self._prompts.tokenizing()
+        ids = _ids_to_continue(reply, tokenizing)
+        question = await self._question_of(reply)
+        branch = await self._prompts.branch(command.conversation_id, question.parent_id)
+        params = self._prompts.params(tokenizing, branch.choices)
+        params = replace(from_json(reply.params or as_json(params)), max_tokens=params.max_tokens)
+        fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params, ids)
+        whole = replace(branch, messages=(*branch.messages, question, reply))
+        request, context = self._prompts.request(tokenizing, whole, fitted, params)
+        context["continued"] = [*(reply.context or {}).get("continued", ()), as_part(reply)]
+        new = NewContinuation(
+            client_id=command.id,
+            conversation_id=command.conversation_id,
+            reply_id=reply.id,
+            cut_id=_cut_id(fitted, question.id),
+            context=context,
+        )
+        begin = self._conversations.begin_continuation
+        prior = await run_in_threadpool(Prior.of, reply)
+        return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False, prior=prior))
+
+    async def _begin(self, prepared: _Prepared) -> Begun:
+        # What is stored is answered, even where the socket that asked for it has gone meanwhile.
+        return await asyncio.shield(self._store_and_start(prepared))
+
+    async def _store_and_start(self, prepared: _Prepared) -> Begun:
+        """Store while a place in the queue is kept for the request, which it names."""
         with self._engine.reserve() as place:
-            started = await run_in_threadpool(self._conversations.begin_turn, turn)
+            started = await run_in_threadpool(prepared.begin)
             reply_id, conversation_id = started.reply.id, started.conversation.id
             if started.repeated:
-                return Begun(started, self._generations.get(reply_id))
+                return Begun(started, self._generations.get(reply_id), prepared.asks)
             # Chats take turns: each is a client.
-            request = replace(request, id=reply_id, client=conversation_id, owner=conversation_id)
-            return Begun(started, self._generations.start(conversation_id, request, context, place))
+            request = replace(prepared.request, id=reply_id, client=conversation_id, owner=conversation_id)
+            generation = self._generations.start(
+                conversation_id, request, prepared.context, place, prepared.prior
+            )
+            return Begun(started, generation, prepared.asks)
 
-    async def count(self, command: Count) -> ContextView:
-        """What the model would read if the text were sent now."""
-        tokenizing = self._tokenizing()
-        branch = await self._branch(command)
-        return await run_in_threadpool(self._measure, tokenizing, branch, command.text)
-
-    async def context_of(
-        self, conversation: ConversationRecord | None, opening: Opening | None = None
-    ) -> ContextView | None:
-        """The context bar over an empty draft; None before the tokenizer is there. `opening` is how a new
-        chat is to be.
-        """
-        tokenizing = self._engine.tokenizing
-        if tokenizing is None:
+    async def _earlier(self, asked: AskedTurn | AskedReply | AskedContinuation) -> Begun | None:
+        earlier = await run_in_threadpool(self._conversations.earlier, asked)
+        if earlier is None:
             return None
-        head_id = conversation.head_id if conversation else None
-        branch = await self._branch_at(conversation, head_id, opening)
-        return await run_in_threadpool(self._measure, tokenizing, branch, "")
+        return Begun(earlier, self._generations.get(earlier.reply.id), isinstance(asked, AskedTurn))
 
-    def _tokenizing(self) -> Tokenizing:
-        if self._engine.status.phase is ModelPhase.FAILED:
-            raise Refused("model_failed", self._engine.status.message)
-        if self._engine.tokenizing is None:
-            raise Refused("model_loading", "The model is not here yet: " + self._engine.status.message)
-        return self._engine.tokenizing
+    async def _message(self, conversation_id: str, message_id: str) -> MessageRecord:
+        return await run_in_threadpool(self._conversations.message, message_id, conversation_id)
 
-    async def _branch(self, command: Send | Count) -> Branch:
-        """The branch that a new message would join. `Refused` while the end of it is being written."""
-        conversation_id, parent_id = command.conversation_id, command.parent_id
+    async def _question_of(self, message: MessageRecord) -> MessageRecord:
+        """The message that a reply answers; a question is its own."""
+        if message.role == "user" or message.parent_id is None:
+            return message
+        return await self._message(message.conversation_id, message.parent_id)
+
+    def _refuse_unfinished(self, parent_id: str | None) -> None:
         if parent_id is not None and self._generations.get(parent_id) is not None:
-            raise Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
-        if conversation_id is None:
-            return await self._branch_at(None, None, command.opening)
-        conversation = await run_in_threadpool(self._conversations.get, conversation_id)
-        return await self._branch_at(conversation, parent_id)
+            raise _still_written()
 
-    async def _branch_at(
-        self, conversation: ConversationRecord | None, leaf_id: str | None, opening: Opening | None = None
-    ) -> Branch:
-        if conversation is None:
-            opening = opening or await self._new_chats.opening()
-            return Branch(opening.system_prompt, None, (), opening.choices)
-        if leaf_id is None:
-            return Branch(conversation.system_prompt, None, (), conversation.choices)
-        messages = await run_in_threadpool(self._conversations.path, conversation.id, leaf_id)
-        return Branch(conversation.system_prompt, conversation.cut_id, messages, conversation.choices)
 
-    def _params(self, tokenizing: Tokenizing, choices: Choices) -> SamplingParams:
-        """The model's defaults but for what was chosen, with a seed and a limit that the reply's record can
-        name.
-        """
-        params = with_choices(tokenizing.model.defaults, choices)
-        seed = secrets.randbelow(MAX_SEED) if params.seed is None else params.seed
-        reserve = reserve_for(self._engine.window, params.max_tokens)
-        return replace(params, seed=seed, max_tokens=reserve)
+def _cut_id(fitted: ContextFit, question_id: str) -> str | None:
+    return question_id if fitted.cut_key == QUESTION_KEY else fitted.cut_key
 
-    def _thinking(self, choices: Choices) -> bool:
-        return self._engine.config.thinking if choices.thinking is None else choices.thinking
 
-    def _fit(self, tokenizing: Tokenizing, branch: Branch, text: str, params: SamplingParams) -> ContextFit:
-        return fit(
-            tokenizing.tokenizer,
-            branch.system_prompt,
-            as_history(branch.messages, tokenizing.model.name),
-            text,
-            window=self._engine.window,
-            max_tokens=params.max_tokens,
-            cut_key=branch.cut_id,
-            thinking=self._thinking(branch.choices),
+def _ids_to_continue(reply: MessageRecord, tokenizing: Tokenizing) -> tuple[int, ...]:
+    """The reply's own tokens, where it can go on after them. Raises `Refused`."""
+    if reply.finish_reason == "stop":
+        raise Refused("conflict", "This reply came to its end: there is nothing to continue.")
+    if not reply.token_ids:
+        raise Refused("conflict", "Nothing of this reply was written yet: ask for another one instead.")
+    if reply.model != tokenizing.model.name:
+        raise Refused(
+            "conflict",
+            f"{reply.model} wrote this reply, and {tokenizing.model.name} is loaded now: "
+            "ask for another one instead.",
         )
-
-    def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
-        measured = measure(
-            tokenizing.tokenizer,
-            branch.system_prompt,
-            as_history(branch.messages, tokenizing.model.name),
-            text,
-            window=self._engine.window,
-            max_tokens=with_choices(tokenizing.model.defaults, branch.choices).max_tokens,
-            cut_key=branch.cut_id,
-            thinking=self._thinking(branch.choices),
-        )
-        return ContextView(
-            window=measured.window,
-            system=measured.system,
-            pinned=measured.pinned,
-            history=measured.history,
-            draft=measured.question if text else 0,
-            reserve=measured.reserve,
-            warm=self._engine.cached_tokens(measured.prompt_ids),
-            left_out=len(measured.left_out),
-            excess=measured.excess,
-        )
-
-    def _record(self, tokenizing: Tokenizing, branch: Branch, fitted: ContextFit) -> dict[str, Any]:
-        """What the reply keeps about its prompt."""
-        record = {
-            "window": fitted.window,
-            "system": fitted.system,
-            "pinned": fitted.pinned,
-            "history": fitted.history,
-            "question": fitted.question,
-            "reserve": fitted.reserve,
-            "left_out": list(fitted.left_out),
-            "system_folded": fitted.system_folded,
-            "thinking": self._thinking(branch.choices),
-            "reuse_lost": fitted.reuse_lost,
-            "template_hash": tokenizing.tokenizer.template_hash,
-            "system_hash": system_hash(branch.system_prompt),
-        }
-        return {**record, "reuse_lost": why_lost(branch.messages, tokenizing.model.name, record)}
+    return reply.token_ids
 
 
-def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessage]:
-    """Stored messages as the chat template takes them; ids count only for the model that made them."""
-    return [
-        ChatMessage(
-            message.role,
-            message.text,
-            message.token_ids if message.model == model else None,
-            pinned=message.pinned,
-            key=message.id,
-            reasoning=message.reasoning,
-            thinking=message.context.get("thinking") if message.context else None,
-        )
-        for message in messages
-        if message.role == "user" or message.text
-    ]
+def _still_written() -> Refused:
+    return Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
 
 
-def as_json(params: SamplingParams) -> dict[str, Any]:
-    """Sampling params as they are stored, every one of them."""
-    return {**asdict(params), "stop": list(params.stop)}
+def _not_found(message_id: str) -> NotFound:
+    return NotFound(f"There is no message {message_id}.")
 
 
 def title_of(text: str) -> str:

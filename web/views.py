@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from storage.records import DeviceRecord
+from storage.records import DeviceRecord, Siblings
 from web.protocol import ContextView, StatusFrame
 
 
@@ -17,12 +17,13 @@ from web.protocol import ContextView, StatusFrame
 class QuietLine:
     """The line under a finished reply: what it cost, and what was reused.
 
-    `reuse_lost` says why cached tokens could not be used, where that happened. `stop_s` is how long stopping
-    took.
+    `begun` of the tokens were there before the reply went on. `reuse_lost` says why cached tokens could not
+    be used, where that happened. `stop_s` is how long stopping took.
     """
 
     completion_tokens: int
     reasoning_tokens: int
+    begun: int
     prompt_tokens: int
     cached_tokens: int
     ttft_s: float | None
@@ -51,7 +52,7 @@ class MessageView:
     status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
     running. finish_reason: `stop | length | abort | error` or None. `error` is a sentence. `waiting` is one
     line that stands in place of a reply that has no text yet. `tail` is the unfinished end of a running
-    reply.
+    reply. `can_continue` for a reply that was cut short.
     """
 
     id: str
@@ -65,6 +66,8 @@ class MessageView:
     waiting: str | None = None
     line: QuietLine | None = None
     reasoning: ReasoningView | None = None
+    siblings: Siblings | None = None
+    can_continue: bool = False
     pinned: bool = False
 
 
@@ -85,16 +88,25 @@ class SystemView:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierView:
+    """Messages that are not on the page yet: the address that brings some, and the id of the last of them."""
+
+    url: str
+    last_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TranscriptView:
     """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first).
 
-    `earlier` is the address of the messages before these; None where there are none.
+    `unanswered` when it ends with a question. `earlier` stands for the messages before these, if any.
     """
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
     system: SystemView | None = None
-    earlier: str | None = None
+    unanswered: bool = False
+    earlier: EarlierView | None = None
 
 
 @dataclass(frozen=True, slots=True)

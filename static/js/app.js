@@ -1,3 +1,4 @@
+import { listenForActions, sayBelow } from "./actions.js";
 import { Chat } from "./chat.js";
 import { startChrome } from "./chrome.js";
 import { Composer } from "./composer.js";
@@ -5,6 +6,7 @@ import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
 import { Earlier } from "./earlier.js";
+import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
 import { Opening } from "./opening.js";
@@ -16,6 +18,7 @@ import { watchScrollable } from "./scrollable.js";
 import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
+import { Toast } from "./toast.js";
 import { Transcript } from "./transcript.js";
 
 /** The only place that constructs things. */
@@ -30,7 +33,14 @@ const parts = {
     send: (text) => chat.send(text),
     stop: () => chat.stop(),
     changed: () => chat.draftChanged(),
+    editLast,
   }),
+  editor: new Editor({
+    send: (message, text) => chat.sendEdit(message, text),
+    changed: () => chat.draftChanged(),
+    closed: () => chat.draftChanged(),
+  }),
+  toast: new Toast(byId("toast")),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
   opening: new Opening(byId("app").dataset.opening ?? null),
@@ -107,6 +117,7 @@ enter();
 listenForCopying(byId("transcript"));
 watchScrollable(byId("transcript"));
 new Earlier(byId("transcript"));
+listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));
 const chrome = startChrome();
 const pressLast = (selector) => [...document.querySelectorAll(`#transcript ${selector}`)].at(-1)?.click();
@@ -115,7 +126,7 @@ startShortcuts({
   write: () => parts.composer.focus(),
   stop: () => chat.stop(),
   copyLast: () => pressLast('.reply:not([aria-busy]) [data-action="copy-message"]'),
-  editLast: () => pressLast('.user [data-action="edit"]'),
+  editLast,
   list: () => chrome.focusList(),
   sidebar: () => chrome.toggleSidebar(),
   settings: openSettings,
@@ -128,6 +139,16 @@ for (const example of document.querySelectorAll('[data-action="example"]')) {
     parts.composer.focus();
     chat.draftChanged();
   });
+}
+
+function editLast() {
+  const last = parts.transcript.lastOwn;
+  if (last && !parts.transcript.running) edit(last);
+}
+
+/** @param {HTMLElement} message */
+function edit(message) {
+  parts.editor.open(message).catch(() => sayBelow(message, "The server could not be reached: what this says could not be fetched."));
 }
 
 /** @param {string} title */

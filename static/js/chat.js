@@ -1,13 +1,12 @@
+import { sayBelow } from "./actions.js";
 import { Batch } from "./batch.js";
 import { messageText } from "./copy.js";
-import { Counter } from "./counter.js";
+import { Delivery } from "./delivery.js";
 import { loadDraft, saveDraft } from "./drafts.js";
 import { Outbox } from "./outbox.js";
-import { MAX_FRAME_BYTES, frameBytes, newId, wholeCharacters } from "./protocol.js";
+import { newId, wholeCharacters } from "./protocol.js";
 import { count } from "./words.js";
-
-// A UTF-16 unit takes at most six bytes as JSON.
-const SURELY_FITS = 10_000;
+import { Writing } from "./writing.js";
 
 /**
  * One conversation on the page and its line to the server: what is sent, what is answered, and what each frame
@@ -16,16 +15,17 @@ const SURELY_FITS = 10_000;
 export class Chat {
   #parts;
   #outbox = new Outbox();
+  #delivery = new Delivery(() => this.#parts.socket, (frame) => this.received(frame));
   #batch = new Batch((frame) => this.#replyEvent(frame));
-  #counter = new Counter((id) => this.#count(id));
+  #writing;
   #stopping = null;
   #phase = "";
-  #tooLong = "";
   #unsent = false; // the outbox waits for a server that would accept it
 
   /**
    * @param {?string} conversationId
    * @param {{transcript: import("./transcript.js").Transcript, composer: import("./composer.js").Composer,
+   *   editor: import("./editor.js").Editor, toast: import("./toast.js").Toast,
    *   context: import("./context-bar.js").ContextBar, status: import("./status.js").ModelStatus,
    *   list: import("./conversation-list.js").ConversationList, follow: import("./follow.js").Follow,
    *   opening: import("./opening.js").Opening, socket: import("./socket.js").Socket, announce: (text: string) => void}} parts
@@ -33,11 +33,12 @@ export class Chat {
   constructor(conversationId, parts) {
     this.conversationId = conversationId;
     this.#parts = parts;
+    this.#writing = new Writing(parts, (text, parentId, id) => this.#count(text, parentId, id));
     const draft = loadDraft(conversationId);
-    const unanswered = this.#outboxIsHere() ? this.#outbox.frame : null;
+    const unanswered = this.#unansweredHere();
     if (unanswered) parts.transcript.addPending(unanswered.id, unanswered.text);
     parts.composer.text = unanswered && draft.startsWith(unanswered.text) ? draft.slice(unanswered.text.length).trimStart() : draft;
-    this.#checkLength(parts.composer.text);
+    this.#writing.checkLength();
     this.refresh();
   }
 
@@ -47,22 +48,39 @@ export class Chat {
     this.#unsent = this.#outbox.frame !== null;
     this.#watch();
     if (this.#stopping) this.#sendStop();
-    this.#counter.forget();
-    if (this.#parts.composer.text) this.#counter.ask();
+    this.#writing.forgetCount();
+    this.#writing.countAgain();
   }
 
   /** @param {string} text */
   send(text) {
-    const { transcript, composer, follow, socket } = this.#parts;
-    this.#checkLength(text);
-    if (this.#tooLong) return this.refresh();
-    const frame = this.#aboutText("send", newId(), text);
-    this.#outbox.put(frame);
+    const { transcript, composer, follow } = this.#parts;
+    this.#writing.checkLength();
+    if (this.#writing.tooLong) return this.refresh();
+    const frame = { type: "send", id: newId(), ...this.#placed(text, transcript.position().head_id) };
     transcript.addPending(frame.id, frame.text);
     composer.text = "";
-    this.#counter.forget();
+    this.#writing.forgetCount();
     follow.toEnd();
-    composer.say(socket.send(frame) ? "" : "Not connected just now. Your message goes out as soon as the connection is back.");
+    composer.say(this.#give(frame) ? "" : "Not connected just now. Your message goes out as soon as the connection is back.");
+    this.refresh();
+  }
+
+  /** @param {HTMLElement} message one of the person's own @param {string} text what it is to say instead */
+  sendEdit(message, text) {
+    if (this.#outbox.frame) return;
+    const place = { conversation_id: this.conversationId, message_id: message.dataset.messageId };
+    const given = this.#give({ type: "edit", id: newId(), text: wholeCharacters(text), ...place });
+    this.#parts.editor.say(given ? "" : "Not connected just now. It goes out as soon as the connection is back.");
+    this.refresh();
+  }
+
+  /** @param {string} type of the command @param {?HTMLElement} message where it was given @param {string} id what it is about */
+  act(type, message, id) {
+    if (this.#outbox.frame || !this.conversationId) return;
+    if (message) sayBelow(message, "");
+    const given = this.#give({ type, id: newId(), conversation_id: this.conversationId, message_id: id });
+    if (!given) this.#parts.composer.say("Not connected just now. It is done as soon as the connection is back.");
     this.refresh();
   }
 
@@ -74,20 +92,18 @@ export class Chat {
     this.refresh();
   }
 
-  /** The draft has changed. */
+  /** The draft has changed, or the box of a message that is rewritten. */
   draftChanged() {
-    const { composer } = this.#parts;
-    const unanswered = this.#outboxIsHere() ? this.#outbox.frame.text : "";
-    saveDraft(this.conversationId, [unanswered, composer.text].filter(Boolean).join("\n\n"));
-    this.#checkLength(composer.text);
-    this.#counter.ask();
+    const unanswered = this.#unansweredHere()?.text ?? "";
+    saveDraft(this.conversationId, [unanswered, this.#parts.composer.text].filter(Boolean).join("\n\n"));
+    this.#writing.changed();
     this.refresh();
   }
 
   /** What the model would read has changed for another reason than a message. @param {?import("./protocol.js").ContextView} context */
   contextChanged(context) {
     this.#parts.context.show(context);
-    if (this.#parts.composer.text) this.#counter.ask();
+    this.#writing.countAgain();
     this.refresh();
   }
 
@@ -97,8 +113,9 @@ export class Chat {
     this.#batch.flush();
     const { context, list } = this.#parts;
     if (frame.type === "accepted") this.#accepted(frame);
+    else if (frame.type === "switched") this.#switched(frame);
     else if (frame.type === "snapshot") this.#snapshot(frame);
-    else if (frame.type === "counted" && this.#counter.answered(frame.ref)) context.show(frame.context);
+    else if (frame.type === "counted" && this.#writing.counted(frame.ref)) context.show(frame.context);
     else if (frame.type === "status") this.#status(frame);
     else if (frame.type === "conversations") list.replace(frame.html);
     else if (frame.type === "error") this.#failed(frame);
@@ -107,27 +124,30 @@ export class Chat {
 
   /** Brings the buttons and hints in line with everything else. */
   refresh() {
-    const { transcript, composer, context, status } = this.#parts;
+    const { transcript, composer, editor, context, status } = this.#parts;
     const running = transcript.running;
     if (this.#stopping && this.#stopping !== running?.dataset.messageId) this.#stopping = null;
-    const excess = (context.context?.excess ?? 0) > 0;
+    const excess = (context.context?.excess ?? 0) > 0 ? "excess" : "";
+    const busy = Boolean(this.#outbox.frame);
+    const inEditor = editor.message !== null; // what is counted then is the text in its box
+    editor.update(busy || Boolean(running || status.blocked || this.#writing.tooLong || excess));
     composer.update({
       running: Boolean(running),
       stopping: Boolean(this.#stopping),
-      busy: Boolean(this.#outbox.frame),
-      blocked: status.blocked || this.#tooLong || (excess ? "excess" : ""),
-      hint: status.blocked || this.#tooLong,
+      busy,
+      blocked: status.blocked || (inEditor ? "" : this.#writing.tooLong || excess),
+      hint: status.blocked || this.#writing.tooLong,
     });
   }
 
   #accepted(frame) {
-    const { transcript, composer, context, follow, list, opening } = this.#parts;
+    const { transcript, composer, editor, context, follow, list, opening } = this.#parts;
     const sent = this.#outbox.take(frame.ref);
-    if (sent) {
+    if (sent?.type === "send") {
       saveDraft(sent.conversation_id, sent.conversation_id === this.conversationId ? composer.text : "");
       composer.say("");
     }
-    const isNew = sent !== null && sent.conversation_id === null && this.conversationId === null;
+    const isNew = sent?.conversation_id === null && this.conversationId === null;
     if (isNew) {
       this.conversationId = frame.conversation_id;
       opening.choose(null);
@@ -137,91 +157,136 @@ export class Chat {
       list.markCurrent();
     }
     if (frame.conversation_id !== this.conversationId) return;
-    transcript.accept(frame);
-    if (isNew) this.#watch();
+    if (sent?.type === "edit") editor.close();
+    const hadFocus = this.#focusIsInTranscript();
+    if (!transcript.accept(frame) || isNew) this.#watch();
     if (!sent) return;
-    context.draftSent();
+    if (sent.type === "send") context.draftSent();
+    else if (hadFocus && !this.#focusIsInTranscript()) composer.focus();
     follow.toEnd();
+  }
+
+  #switched(frame) {
+    const { transcript, toast, context, composer } = this.#parts;
+    const asked = this.#outbox.take(frame.ref);
+    if (frame.conversation_id !== this.conversationId) return;
+    const focused = document.activeElement;
+    const way = focused?.dataset?.way;
+    const hadFocus = this.#focusIsInTranscript();
+    if (!transcript.switchTo(frame)) return this.#watch();
+    context.show(frame.context);
+    this.#writing.countAgain(Boolean(frame.context));
+    if (asked?.type === "delete_branch") {
+      toast.show("Deleted, with all that followed.", () => this.act("restore_branch", null, asked.message_id));
+    }
+    if (!hadFocus || this.#focusIsInTranscript()) return;
+    const place = asked?.type === "switch" ? transcript.find(asked.message_id) : null;
+    const next = place?.querySelector(`[data-way="${way}"]:enabled`) ?? place?.querySelector("[data-way]:enabled");
+    if (next) next.focus({ preventScroll: true });
+    else composer.focus();
   }
 
   /** Every connection begins with a status; a server that has just started takes no messages yet. */
   #status(frame) {
-    const { status, socket } = this.#parts;
+    const { status } = this.#parts;
     const changed = this.#phase !== frame.phase;
     this.#phase = frame.phase;
     status.show(frame);
     if (status.blocked) return;
-    if (this.#unsent) socket.send(this.#outbox.frame);
+    if (this.#unsent) this.#delivery.send(this.#outbox.frame);
     this.#unsent = false;
     // The tokenizer is there now, or the weights are and the system prompt is warm.
-    if (changed) this.#counter.ask();
+    if (changed) this.#writing.changed();
   }
 
   #snapshot(frame) {
     if (frame.conversation_id !== this.conversationId) return;
     this.#parts.transcript.replace(frame.html);
     this.#parts.context.show(frame.context);
-    if (this.#parts.composer.text || !frame.context) this.#counter.ask();
+    this.#writing.countAgain(Boolean(frame.context));
   }
 
   #replyEvent(frame) {
-    const { transcript, context, announce, composer } = this.#parts;
+    const { transcript, context, announce } = this.#parts;
     if (!transcript.apply(frame)) return;
     if (frame.type !== "finished") return;
     context.show(frame.context);
     announce(`Reply finished. ${messageText(transcript.find(frame.message_id)).slice(0, 1_500)}`);
-    if (composer.text) this.#counter.ask();
+    this.#writing.countAgain();
     this.refresh();
   }
 
   #failed(frame) {
-    const { transcript, composer } = this.#parts;
-    if (this.#counter.answered(frame.ref)) return;
-    const sent = this.#outbox.take(frame.ref);
+    const { composer } = this.#parts;
+    if (this.#writing.counted(frame.ref)) return;
+    const given = this.#outbox.take(frame.ref);
     const numbers = frame.needed && frame.limit && !/\d/.test(frame.message);
-    composer.say(numbers ? `${frame.message} (${count(frame.needed)} of ${count(frame.limit)} tokens)` : frame.message);
-    if (!sent) return void (this.#stopping = null);
-    transcript.removePending(sent.id);
-    if (sent.conversation_id === this.conversationId) {
-      composer.text = [sent.text, composer.text].filter(Boolean).join("\n\n");
-      composer.focus();
-      this.#counter.ask();
-      saveDraft(this.conversationId, composer.text);
+    const words = numbers ? `${frame.message} (${count(frame.needed)} of ${count(frame.limit)} tokens)` : frame.message;
+    if (!given) {
+      composer.say(words);
+      return void (this.#stopping = null);
     }
-    if (frame.code === "conflict") this.#watch();
+    if (given.type === "send") this.#giveBack(given, words);
+    else this.#sayWhere(given, words);
+    if (frame.code === "conflict" || frame.code === "not_found") this.#watch(false);
   }
 
-  #watch() {
+  /** A message that was not taken is a draft again. */
+  #giveBack(sent, words) {
+    const { transcript, composer } = this.#parts;
+    composer.say(words);
+    transcript.removePending(sent.id);
+    if (sent.conversation_id !== this.conversationId) return;
+    composer.text = [sent.text, composer.text].filter(Boolean).join("\n\n");
+    composer.focus();
+    this.#writing.changed();
+    saveDraft(this.conversationId, composer.text);
+  }
+
+  #sayWhere(given, words) {
+    const { transcript, composer, editor } = this.#parts;
+    const message = transcript.find(given.message_id);
+    if (given.type === "edit" && editor.message === message) editor.say(words);
+    else if (message) sayBelow(message, words);
+    else composer.say(words);
+  }
+
+  /** Keeps the command until it is answered. False when it has to wait for a connection. */
+  #give(frame) {
+    this.#outbox.put(frame);
+    return this.#delivery.send(frame);
+  }
+
+  /** @param {boolean} whereItIs false: have everything sent anew */
+  #watch(whereItIs = true) {
     if (!this.conversationId) return;
-    this.#parts.socket.send({ type: "watch", id: newId(), conversation_id: this.conversationId, ...this.#parts.transcript.position() });
+    const position = whereItIs ? this.#parts.transcript.position() : {};
+    this.#parts.socket.send({ type: "watch", id: newId(), conversation_id: this.conversationId, ...position });
   }
 
   #sendStop() {
     this.#parts.socket.send({ type: "stop", id: newId(), message_id: this.#stopping });
   }
 
-  #count(id) {
-    const { socket, transcript, composer, status } = this.#parts;
-    if (status.blocked || transcript.running || this.#outbox.frame || this.#tooLong) return false;
-    return socket.send(this.#aboutText("count", id, composer.text));
+  #count(text, parentId, id) {
+    const { transcript, status } = this.#parts;
+    if (status.blocked || transcript.running || this.#outbox.frame) return false;
+    return this.#delivery.send({ type: "count", id, ...this.#placed(text, parentId) });
   }
 
-  #aboutText(type, id, text) {
-    const { head_id: parentId } = this.#parts.transcript.position();
+  /** A text after a message, as frames have it. */
+  #placed(text, parentId) {
     const opening = this.conversationId === null ? this.#parts.opening.chosen : null;
-    return { type, id, text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId, opening };
+    return { text: wholeCharacters(text), conversation_id: this.conversationId, parent_id: parentId, opening };
   }
 
-  /** A frame that is too long is held back here, where the text still is. */
-  #checkLength(text) {
-    this.#tooLong = "";
-    if (text.length <= SURELY_FITS && !this.#parts.opening.chosen) return;
-    const excess = frameBytes(this.#aboutText("send", newId(), text)) - MAX_FRAME_BYTES;
-    if (excess <= 0) return;
-    this.#tooLong = `Too long to send at once: ${count(MAX_FRAME_BYTES + excess)} bytes, and ${count(MAX_FRAME_BYTES)} fit. Shorten it by ${count(excess)} bytes, or send it in parts.`;
+  /** @returns {?import("./protocol.js").SendFrame} */
+  #unansweredHere() {
+    const { frame } = this.#outbox;
+    return frame?.type === "send" && frame.conversation_id === this.conversationId ? frame : null;
   }
 
-  #outboxIsHere() {
-    return this.#outbox.frame !== null && this.#outbox.frame.conversation_id === this.conversationId;
+  #focusIsInTranscript() {
+    return this.#parts.transcript.root.contains(document.activeElement);
   }
 }

@@ -12,7 +12,7 @@ export class Composer {
   #blocked = "";
   #busy = false;
 
-  /** @param {HTMLFormElement} form @param {{send: (text: string) => void, stop: () => void, changed: () => void}} handlers */
+  /** @param {HTMLFormElement} form @param {{send: (text: string) => void, stop: () => void, changed: () => void, editLast: () => void}} handlers */
   constructor(form, handlers) {
     this.#field = form.querySelector("textarea");
     const send = () => this.#trySend(handlers.send);
@@ -28,6 +28,10 @@ export class Composer {
     });
     this.#field.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.#touch.matches) send();
+      if (event.key === "ArrowUp" && !this.text && !event.isComposing) {
+        event.preventDefault();
+        handlers.editLast();
+      }
       if (event.key === "Escape" && !event.isComposing && this.#running) handlers.stop();
     });
     this.#stop.addEventListener("click", () => handlers.stop());

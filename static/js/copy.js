@@ -1,3 +1,5 @@
+import { sourceAtHand, sourceOf } from "./sources.js";
+
 /** Copy buttons of messages and code. The Clipboard API is missing over plain HTTP, so there is a second way. */
 
 /** Adds the button to finished code blocks that have none. @param {ParentNode} root */
@@ -9,12 +11,30 @@ export function addCopyButtons(root) {
 
 /** @param {HTMLElement} root */
 export function listenForCopying(root) {
+  for (const reaching of ["pointerover", "pointerdown", "focusin"]) {
+    root.addEventListener(reaching, ({ target }) => {
+      const button = target.closest?.('[data-action="copy-message"]');
+      if (button) sourceOf(button.closest(".message")).catch(() => {}); // the click tells
+    });
+  }
   root.addEventListener("click", async (event) => {
     const button = event.target.closest('[data-action="copy-message"], [data-action="copy-code"]');
     if (!button) return;
-    const text = button.dataset.action === "copy-code" ? codeText(button) : messageText(button.closest(".message"));
-    say(button, (await copy(text)) ? "Copied" : "Could not copy");
+    say(button, (await copyFor(button)) ? "Copied" : "Could not copy");
   });
+}
+
+/** @param {HTMLElement} button */
+async function copyFor(button) {
+  if (button.dataset.action === "copy-code") return copy(codeText(button));
+  const message = button.closest(".message");
+  const atHand = sourceAtHand(message);
+  if (atHand !== null) return copy(atHand);
+  try {
+    return await copy(await sourceOf(message));
+  } catch {
+    return false;
+  }
 }
 
 /** @param {HTMLElement} button */
@@ -35,6 +55,7 @@ export function messageText(message) {
 }
 
 async function copy(text) {
+  if (!navigator.clipboard) return copyBySelection(text); // over plain HTTP; at once, while the click counts
   try {
     await navigator.clipboard.writeText(text);
     return true;

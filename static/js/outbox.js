@@ -1,11 +1,11 @@
 const KEY = "ondol.outbox";
 
 /**
- * The one message that was sent and is not yet acknowledged. It outlives a reload of this tab and is sent again
+ * The one command that was given and is not yet acknowledged. It outlives a reload of this tab and is given again
  * under the same id, which the server answers without doing anything twice.
  */
 export class Outbox {
-  /** @type {?import("./protocol.js").SendFrame} */
+  /** @type {?import("./protocol.js").CommandFrame} */
   frame = null;
 
   constructor() {
@@ -16,7 +16,7 @@ export class Outbox {
     }
   }
 
-  /** @param {import("./protocol.js").SendFrame} frame */
+  /** @param {import("./protocol.js").CommandFrame} frame */
   put(frame) {
     this.frame = frame;
     this.#save(JSON.stringify(frame));

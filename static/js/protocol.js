@@ -6,8 +6,14 @@
  * @typedef {{system_prompt: string, params: Record<string, number | string[]>, thinking: ?boolean}} Opening
  * @typedef {{type: "send", id: string, text: string, conversation_id: ?string, parent_id: ?string,
  *   opening: ?Opening}} SendFrame
- * @typedef {{type: "accepted", ref: string, conversation_id: string, user_id: string, reply_id: string,
- *   user_html: string, reply_html: string, cut_id: ?string}} AcceptedFrame
+ * @typedef {{type: "edit", id: string, text: string, conversation_id: string, message_id: string}} EditFrame
+ * @typedef {{type: "regenerate" | "continue" | "switch" | "delete_branch" | "restore_branch", id: string,
+ *   conversation_id: string, message_id: string}} BranchFrame
+ * @typedef {SendFrame | EditFrame | BranchFrame} CommandFrame
+ * @typedef {{type: "accepted", ref: string, conversation_id: string, parent_id: ?string, user_id: string,
+ *   reply_id: string, user_html: ?string, reply_html: string, cut_id: ?string}} AcceptedFrame
+ * @typedef {{type: "switched", ref: string, conversation_id: string, kept_id: ?string, html: string,
+ *   cut_id: ?string, context: ?ContextView}} SwitchedFrame
  * @typedef {{type: "queued", message_id: string, seq: number, position: number, eta_s: ?number, loading: boolean}} QueuedFrame
  * @typedef {{type: "prefill", message_id: string, seq: number, done: number, total: number, cached: number}} PrefillFrame
  * @typedef {{type: "delta", message_id: string, seq: number, blocks?: string[], tail?: string, code?: string,
@@ -20,6 +26,7 @@
  */
 
 export const MAX_FRAME_BYTES = 65_536;
+export const MAX_TEXT_BYTES = 1_048_576;
 
 /** A fresh command id. `crypto.randomUUID` is missing over plain HTTP, which is how a house reaches its server. */
 export function newId() {
@@ -27,9 +34,16 @@ export function newId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+const encoder = new TextEncoder();
+
 /** How many bytes a frame has on the wire. */
 export function frameBytes(frame) {
-  return new TextEncoder().encode(JSON.stringify(frame)).length;
+  return encoder.encode(JSON.stringify(frame)).length;
+}
+
+/** How many bytes a text has. @param {string} text */
+export function textBytes(text) {
+  return encoder.encode(text).length;
 }
 
 /** Half of a surrogate pair can be neither tokenized nor stored; pasted text may end in one. */

@@ -59,6 +59,7 @@ function endReasoning(fold, words) {
 /** @param {HTMLElement} element @param {string} words @param {?number} warm the share already computed */
 function showWaiting(element, words, warm) {
   const bar = element.querySelector(".waiting .warmth");
+  element.querySelector(".waiting").hidden = false; // a reply that goes on was not waiting before
   bar.toggleAttribute("hidden", warm === null);
   if (warm !== null) bar.querySelector(".warm").setAttribute("width", `${(100 * warm).toFixed(1)}%`);
   element.querySelector(".waiting-words").textContent = words;

@@ -53,14 +53,59 @@ export class Transcript {
     if (bubble?.dataset.status === "sending") bubble.remove();
   }
 
-  /** @param {import("./protocol.js").AcceptedFrame} frame */
+  /**
+   * A reply begins, and what it answers may be new. False when this page does not show where it belongs.
+   * @param {import("./protocol.js").AcceptedFrame} frame
+   */
   accept(frame) {
+    const reply = fragment(frame.reply_html);
+    const known = this.find(frame.reply_id);
     const bubble = this.find(frame.ref);
-    if (bubble && !this.find(frame.user_id)) bubble.replaceWith(fragment(frame.user_html));
-    else bubble?.remove();
-    if (!this.find(frame.user_id)) this.root.append(fragment(frame.user_html));
-    if (!this.find(frame.reply_id)) this.root.append(fragment(frame.reply_html));
+    if (known && Number(known.dataset.seq) >= Number(reply.firstElementChild.dataset.seq)) {
+      bubble?.remove();
+      return true;
+    }
+    if (frame.parent_id !== null && !this.find(frame.parent_id)) return false;
+    bubble?.remove();
+    this.#putAfter(frame.parent_id, ...(frame.user_html ? [fragment(frame.user_html)] : []), reply);
     this.#moveCut(frame.cut_id);
+    return true;
+  }
+
+  /**
+   * Another branch. False when this page does not show where it begins.
+   * @param {import("./protocol.js").SwitchedFrame} frame
+   */
+  switchTo(frame) {
+    if (frame.kept_id !== null && !this.find(frame.kept_id)) return false;
+    this.#putAfter(frame.kept_id, fragment(frame.html));
+    this.#moveCut(frame.cut_id);
+    addCopyButtons(this.root);
+    return true;
+  }
+
+  /** In the place of everything after a message (null: of all messages); what is being sent stays at the end. */
+  #putAfter(id, ...parts) {
+    const unsent = this.root.querySelectorAll('.message[data-status="sending"]');
+    for (const bubble of unsent) bubble.remove();
+    const first = id === null ? this.root.querySelector(".earlier, .message, .cut") : this.find(id).nextElementSibling;
+    const old = [];
+    for (let each = first; each; each = each.nextElementSibling) old.push(each);
+    for (const each of old) each.remove();
+    this.root.append(...parts, ...unsent);
+  }
+
+  /** The last of the person's own messages. @returns {?HTMLElement} */
+  get lastOwn() {
+    const own = this.root.querySelectorAll('.user:not([data-status="sending"])');
+    return own[own.length - 1] ?? null;
+  }
+
+  /** The id of the message that comes before one. @param {HTMLElement} message @returns {?string} */
+  before(message) {
+    let each = message.previousElementSibling;
+    while (each && !each.matches(".message")) each = each.previousElementSibling;
+    return each?.dataset.messageId ?? this.root.querySelector(":scope > .earlier")?.dataset.lastId ?? null;
   }
 
   /** An event of a running reply. False when no such reply is running here. */

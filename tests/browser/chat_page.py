@@ -167,6 +167,33 @@ class ChatPage:
         states: list[str] = self.page.evaluate("() => window.recordedStates")
         return states
 
+    # Branches
+
+    def message(self, number: int) -> Locator:
+        """A message by its place in the transcript, from 0; -1 is the last."""
+        return self.page.locator(".transcript > .message").nth(number)
+
+    def press_action(self, number: int, name: str) -> None:
+        """Press one of a message's own buttons."""
+        message = self.message(number)
+        message.hover()
+        message.get_by_role("button", name=name).click()
+
+    @property
+    def edit_box(self) -> Locator:
+        return self.page.get_by_role("textbox", name="Edit your message")
+
+    def edit(self, number: int, text: str) -> None:
+        """Rewrite a message and send it."""
+        self.press_action(number, "Edit this message")
+        self.edit_box.fill(text)
+        self.edit_box.press("Enter")
+        expect(self.edit_box).to_have_count(0)
+
+    def versions(self) -> list[str]:
+        """The places such as 2/3 that are in sight, from the top."""
+        return self.page.locator(".version-place").all_inner_texts()
+
     # Conversations
 
     def conversations(self) -> list[str]:

@@ -117,6 +117,21 @@ def test_every_state_of_the_chrome_has_nothing_that_axe_finds(serve: Serve, open
     assert_accessible(chat.page)
 
 
+@pytest.mark.parametrize("action", ["open-settings", "open-help"])
+def test_the_sheets_have_nothing_that_axe_finds(serve: Serve, open_tab: OpenTab, action: str) -> None:
+    chat = open_tab(serve().url)
+    expect(chat.page.locator("#context-words")).to_be_visible()
+    opener = chat.page.locator(f'[data-action="{action}"]').first
+    opener.focus()
+    opener.press("Enter")
+    sheet = chat.page.get_by_role("dialog")
+    expect(sheet.locator("select, dt").first).to_be_visible()
+    assert_accessible(chat.page)
+    chat.page.keyboard.press("Escape")
+    expect(sheet).to_have_count(0)
+    expect(opener).to_be_focused()
+
+
 def test_the_other_pages_have_nothing_that_axe_finds(serve: Serve, open_tab: OpenTab) -> None:
     served = serve(lan=True)
     chat = open_tab(served.url, "/health")

@@ -118,6 +118,17 @@ def test_forgetting_removes_what_only_one_conversation_read() -> None:
     assert len(cache) == cache.nbytes == 0
 
 
+def test_forgetting_can_leave_what_other_prompts_of_the_conversation_read() -> None:
+    cache = PrefixCache(BIG, block_tokens=4)
+    cache.insert((1, 1, 1, 1, 2, 2), copier((1, 1, 1, 1, 2, 2)), owner="a")
+    cache.insert((1, 1, 1, 1, 3, 3), copier((1, 1, 1, 1, 3, 3)), owner="a")
+    cache.forget("a", keep=[(1, 1, 1, 1, 2, 2, 9), (1, 1, 1, 1, 3)])
+    assert cache.peek((1, 1, 1, 1, 2, 2)) == 6
+    assert cache.peek((1, 1, 1, 1, 3, 3)) == 4  # the block has a token that nobody reads any more
+    cache.forget("a")
+    assert len(cache) == 0
+
+
 def test_the_system_prompt_survives_forgetting_without_the_text_that_followed_it() -> None:
     cache = PrefixCache(BIG, block_tokens=4)
     cache.insert((1, 1), copier((1, 1)), pinned=True)

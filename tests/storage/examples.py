@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from storage.conversations import Conversations
-from storage.records import NewTurn, ReplyEnd, StartedTurn, Status
+from storage.records import NewContinuation, NewReply, NewTurn, ReplyEnd, StartedTurn, Status
 
 
 def a_turn(**changes: Any) -> NewTurn:
@@ -23,6 +23,31 @@ def a_turn(**changes: Any) -> NewTurn:
         "params": {"temperature": 0.0, "stop": ["\n"]},
     }
     return NewTurn(**(values | changes))
+
+
+def a_reply(turn: StartedTurn, **changes: Any) -> NewReply:
+    """Another reply to the turn's question."""
+    values: dict[str, Any] = {
+        "client_id": uuid4().hex,
+        "conversation_id": turn.conversation.id,
+        "question_id": turn.user.id,
+        "cut_id": None,
+        "model": "scripted",
+        "params": {"seed": 2},
+    }
+    return NewReply(**(values | changes))
+
+
+def a_continuation(turn: StartedTurn, **changes: Any) -> NewContinuation:
+    """The turn's reply is to go on."""
+    values: dict[str, Any] = {
+        "client_id": uuid4().hex,
+        "conversation_id": turn.conversation.id,
+        "reply_id": turn.reply.id,
+        "cut_id": None,
+        "context": {"continued": [{"usage": None}]},
+    }
+    return NewContinuation(**(values | changes))
 
 
 def an_end(text: str = "네.", **changes: Any) -> ReplyEnd:

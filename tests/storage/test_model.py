@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,14 +14,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
+from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import Conflict, NotFound
-from storage.records import ConversationRecord, MessageRecord, NewTurn, Status
+from storage.records import ConversationRecord, MessageRecord, NewContinuation, NewReply, NewTurn, Status
+from storage.tables import Message
 from tests.storage.examples import a_turn, an_end
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ENDED = (Status.DONE, Status.INTERRUPTED)
+
+
+def last_of(messages: Sequence[MessageRecord]) -> str | None:
+    return messages[-1].id if messages else None
 
 
 class StorageModel(RuleBasedStateMachine):
@@ -31,11 +40,17 @@ class StorageModel(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         self.chats_kept: dict[str, ConversationRecord] = {}
         self.messages_kept: dict[str, MessageRecord] = {}
+        self.deleted: set[str] = set()
+        self.seconds = count()
         self.open()
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 29, tzinfo=UTC) + timedelta(seconds=next(self.seconds))
 
     def open(self) -> None:
         self.database = Database.open(Path(self.folder.name))
-        self.store = Conversations(self.database)
+        self.store = Conversations(self.database, self.now)
+        self.branches = Branches(self.database, last_of, self.now)
 
     def teardown(self) -> None:
         self.database.close()
@@ -59,9 +74,9 @@ class StorageModel(RuleBasedStateMachine):
 
     @rule(target=turns, parent=messages, text=TEXT)
     def begin_branch(self, parent: str, text: str) -> object:
-        kept = self.messages_kept.get(parent)
+        kept = self.live(parent)
         turn = a_turn(
-            conversation_id=kept.conversation_id if kept else "gone",
+            conversation_id=self.conversation_of(parent),
             parent_id=parent,
             cut_id=parent,
             text=text,
@@ -89,6 +104,125 @@ class StorageModel(RuleBasedStateMachine):
         user = self.user_of(turn)
         return user.conversation_id if user else multiple()
 
+    def conversation_of(self, message: str) -> str:
+        kept = self.messages_kept.get(message)
+        return kept.conversation_id if kept else "gone"
+
+    def branch(self, message: str) -> list[MessageRecord]:
+        branch = [self.messages_kept[message]]
+        while (parent := branch[0].parent_id) is not None:
+            branch.insert(0, self.messages_kept[parent])
+        return branch
+
+    def live(self, message: str) -> MessageRecord | None:
+        """The message, unless it or one before it was deleted."""
+        if message not in self.messages_kept or any(m.id in self.deleted for m in self.branch(message)):
+            return None
+        return self.messages_kept[message]
+
+    def newest_leaf(self, message: str) -> str:
+        after = [m for m in self.messages_kept if self.live(m) and message in [b.id for b in self.branch(m)]]
+        return max(after, key=lambda m: (self.messages_kept[m].created_at, len(self.branch(m))))
+
+    def move(self, chat: str, head: str | None) -> None:
+        self.chats_kept[chat] = replace(self.chats_kept[chat], head_id=head, cut_id=head)
+
+    @rule(target=messages, question=messages, seed=st.integers(0, 9))
+    def answer_again(self, question: str, seed: int) -> object:
+        kept = self.live(question)
+        new = NewReply(f"r{next(self.seconds)}", self.conversation_of(question), question, question, "m", {})
+        if kept is None or kept.role != "user":
+            with pytest.raises(NotFound):
+                self.store.begin_reply(new)
+            return multiple()
+        started = self.store.begin_reply(new)
+        assert (started.user, started.conversation.head_id) == (kept, started.reply.id)
+        assert self.store.begin_reply(new) == replace(started, repeated=True)
+        self.chats_kept[kept.conversation_id] = started.conversation
+        self.messages_kept[started.reply.id] = started.reply
+        return started.reply.id
+
+    @rule(message=messages)
+    def go_on(self, message: str) -> None:
+        kept, chat = self.live(message), self.conversation_of(message)
+        new = NewContinuation(f"c{next(self.seconds)}", chat, message, None, {"continued": []})
+        if kept is None or kept.role == "user":
+            with pytest.raises(NotFound):
+                self.store.begin_continuation(new)
+            return
+        followed = any(each.parent_id == message for each in self.messages_kept.values())
+        if followed or kept.status not in ENDED:
+            with pytest.raises(Conflict):
+                self.store.begin_continuation(new)
+            return
+        started = self.store.begin_continuation(new)
+        assert (started.reply.text, started.reply.token_ids) == (kept.text, kept.token_ids)
+        self.chats_kept[chat] = started.conversation
+        self.messages_kept[message] = started.reply
+
+    @rule(message=messages)
+    def switch(self, message: str) -> None:
+        chat = self.conversation_of(message)
+        if self.live(message) is None:
+            with pytest.raises(NotFound):
+                self.branches.switch(chat, message)
+            return
+        self.branches.switch(chat, message)
+        self.move(chat, self.newest_leaf(message))
+
+    @rule(message=messages)
+    def delete_branch(self, message: str) -> None:
+        chat = self.conversation_of(message)
+        if self.live(message) is None:
+            if message not in self.deleted:
+                with pytest.raises(NotFound):
+                    self.branches.delete(chat, message)
+            return
+        head = self.chats_kept[chat].head_id
+        looked_at = [m.id for m in self.branch(head)] if head else []
+        self.deleted.add(message)
+        moved = self.branches.delete(chat, message)
+        if message in looked_at:
+            left = moved.conversation.head_id
+            parent = self.messages_kept[message].parent_id
+            siblings = [m for m in self.messages_kept.values() if m.parent_id == parent and self.live(m.id)]
+            siblings = [m for m in siblings if m.conversation_id == chat]
+            if siblings:
+                assert left in [self.newest_leaf(sibling.id) for sibling in siblings]
+            else:
+                assert left == parent
+            self.move(chat, left)
+
+    @rule(message=messages)
+    def bring_back(self, message: str) -> None:
+        chat = self.conversation_of(message)
+        was_deleted = message in self.deleted
+        self.deleted.discard(message)
+        if self.live(message) is None:
+            self.deleted |= {message} if was_deleted else set()
+            with pytest.raises(NotFound):
+                self.branches.restore(chat, message)
+            return
+        self.branches.restore(chat, message)
+        self.move(chat, self.newest_leaf(message))
+
+    @rule()
+    def purge(self) -> None:
+        self.branches.purge(self.now())
+        self.messages_kept = {id: kept for id, kept in self.messages_kept.items() if self.live(id)}
+        self.deleted.clear()
+
+    @invariant()
+    def siblings_and_leaves_are_those_of_the_tree(self) -> None:
+        for chat in self.chats_kept:
+            live = [m for m in self.messages_kept.values() if m.conversation_id == chat and self.live(m.id)]
+            parents = [m.parent_id for m in live]
+            assert set(self.branches.leaves(chat)) == {m.id for m in live if m.id not in parents}
+            places = self.branches.siblings(chat)
+            assert {id: p.count for id, p in places.items() if self.live(id)} == {
+                m.id: parents.count(m.parent_id) for m in live if parents.count(m.parent_id) > 1
+            }
+
     def user_of(self, turn: NewTurn) -> MessageRecord | None:
         kept = self.messages_kept.values()
         return next((each for each in kept if each.client_id == turn.client_id), None)
@@ -97,6 +231,10 @@ class StorageModel(RuleBasedStateMachine):
     def repeat(self, turn: NewTurn) -> None:
         user = self.user_of(turn)
         if user is None:
+            return
+        if not any(each.parent_id == user.id and each.role != "user" for each in self.messages_kept.values()):
+            with pytest.raises(NotFound):  # its only reply was purged
+                self.store.begin_turn(turn)
             return
         again = self.store.begin_turn(turn)
         assert again.repeated
@@ -143,8 +281,13 @@ class StorageModel(RuleBasedStateMachine):
                 usage=end.usage,
                 timings=end.timings,
                 context=end.context,
-                finished_at=self.store.message(message).finished_at,
+                finished_at=self.finished_at(message),
             )
+
+    def finished_at(self, message: str) -> datetime | None:
+        with self.database.read() as session:  # whether or not its branch was deleted
+            row = session.get(Message, message)
+            return row.finished_at if row else None
 
     @rule(chat=chats, title=TEXT)
     def rename(self, chat: str, title: str) -> None:
@@ -175,18 +318,16 @@ class StorageModel(RuleBasedStateMachine):
         left = [each for each in self.messages_kept.values() if each.status not in ENDED]
         assert self.store.interrupt_leftovers() == len(left)
         for each in left:
-            finished_at = self.store.message(each.id).finished_at
+            finished_at = self.finished_at(each.id)
             self.messages_kept[each.id] = replace(each, status=Status.INTERRUPTED, finished_at=finished_at)
 
     @rule(message=messages)
     def walk(self, message: str) -> None:
-        kept = self.messages_kept.get(message)
-        if kept is None:
+        if self.live(message) is None:
+            with pytest.raises(NotFound):
+                self.store.path(self.conversation_of(message), message)
             return
-        branch = [kept]
-        while (parent := branch[0].parent_id) is not None:
-            branch.insert(0, self.messages_kept[parent])
-        assert self.store.path(kept.conversation_id, message) == branch
+        assert self.store.path(self.conversation_of(message), message) == self.branch(message)
 
     @invariant()
     def the_list_holds_what_was_kept(self) -> None:

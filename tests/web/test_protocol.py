@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.protocol import BadFrame, Count, Delta, Error, RetryModel, Send, Stop, Watch, decode, encode
+from web.commands import BadFrame, Count, RetryModel, Send, Stop, Watch, decode
+from web.protocol import Delta, Error, encode
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

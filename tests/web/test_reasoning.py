@@ -174,3 +174,27 @@ def test_a_model_without_a_system_role_says_where_the_system_text_is(serve: Serv
     assert record.context["system_folded"] is True
     assert record.context["system"] >= len("Be brief.")
     assert "System text · in the first message" in served.get(f"/c/{accepted['conversation_id']}").text
+
+
+def test_a_reply_that_was_stopped_while_it_thought_goes_on_thinking(serve: Serve) -> None:
+    pace = threading.Semaphore(30)
+    served = serve(lambda prompt: REPLY, template=QWEN3, pace=pace)
+    client = served.ready_client()
+    accepted = client.say("hello")
+    client.wait_for("delta")
+    client.send("stop", message_id=accepted["reply_id"])
+    client.settle()
+    pace.release(3)
+    client.wait_for("finished", finish_reason="abort")
+    half = stored(served, accepted["reply_id"])
+    assert half.reasoning
+    assert (half.text, THOUGHT.startswith(half.reasoning)) == ("", True)
+    pace.release(1_000)
+    place = {"conversation_id": accepted["conversation_id"], "message_id": accepted["reply_id"]}
+    client.send("continue", **place)
+    client.wait_for("finished", finish_reason="stop")
+    whole = stored(served, accepted["reply_id"])
+    assert (whole.reasoning, whole.text) == (THOUGHT, "Hi *there*.")
+    assert whole.timings is not None
+    assert half.timings is not None
+    assert whole.timings["reasoning_s"] >= half.timings["reasoning_s"]

@@ -16,10 +16,11 @@ from storage.database import Database
 from storage.records import NewTurn, StartedTurn
 from tests.inference.doubles import prepare_double, scripted_loader
 from web.app import build_app
-from web.protocol import Send
+from web.commands import Send
+from web.prompts import as_json
 from web.services import Services
 from web.settings import Settings
-from web.turns import Turns, as_json
+from web.turns import Turns
 
 WAIT_S = 20
 
@@ -67,8 +68,8 @@ async def _send_and_go(folder: Path) -> None:
         services: Services = state["services"]  # type: ignore[index]
         assert await asyncio.to_thread(ready.wait, WAIT_S)
         conversations = HeldConversations(database)
-        turns = Turns(services.engine, conversations, services.generations, services.new_chats)
-        sending = asyncio.create_task(turns.send(Send(id="one", text="hello")))
+        turns = Turns(services.engine, conversations, services.generations, services.prompts)
+        sending = asyncio.create_task(turns.begin(Send(id="one", text="hello")))
         assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
         sending.cancel()
         with contextlib.suppress(asyncio.CancelledError):

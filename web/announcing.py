@@ -1,0 +1,71 @@
+"""Telling those who look at a conversation what has become of it. Event loop."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+
+from storage.records import MovedHead
+from web.hub import Watcher
+from web.protocol import Accepted, Snapshot, Switched
+from web.services import Services
+from web.turns import Begun
+
+
+async def announce_begun(
+    ref: str, begun: Begun, services: Services, watcher: Watcher | None = None
+) -> Accepted:
+    """Tell of a reply that begins: its sender alone where the command is a repeated one.
+
+    `watcher` is the sender's socket, which looks at the conversation from now on; None when it came by POST.
+    """
+    turn, running = begun.turn, begun.generation
+    html = services.message_html
+    frame = Accepted(
+        ref=ref,
+        conversation_id=turn.conversation.id,
+        parent_id=turn.user.parent_id if begun.asks else turn.user.id,
+        user_id=turn.user.id,
+        reply_id=turn.reply.id,
+        user_html=await run_in_threadpool(html, turn.user) if begun.asks else None,
+        reply_html=await run_in_threadpool(html, turn.reply, running.opening if running else None),
+        cut_id=turn.conversation.cut_id,
+    )
+    told = [watcher] if watcher else []
+    if watcher:
+        watcher.conversation_id = turn.conversation.id
+    if not turn.repeated:
+        told = list(services.hub.watching(turn.conversation.id))
+    for each in told:
+        each.post(frame)
+        if running is not None:
+            each.follow(running, running.first_seq)
+    if not turn.repeated:
+        await services.announce_conversations()
+    return frame
+
+
+async def announce_moved(ref: str, moved: MovedHead, services: Services, watcher: Watcher) -> None:
+    """Tell everyone who looks at the conversation which branch that is now."""
+    watcher.conversation_id = moved.conversation.id
+    shown = await services.transcript(moved.conversation)
+    kept = moved.kept_id if any(m.id == moved.kept_id for m in shown.view.messages) else None
+    frame = Switched(
+        ref=ref,
+        conversation_id=moved.conversation.id,
+        kept_id=kept,
+        html=await run_in_threadpool(services.presenter.messages, shown.view, kept),
+        cut_id=moved.conversation.cut_id,
+        context=shown.context,
+    )
+    for each in services.hub.watching(moved.conversation.id):
+        each.post(frame)
+        each.restart(shown.running, shown.seq)
+
+
+async def show_whole(ref: str, conversation_id: str, services: Services, watcher: Watcher) -> None:
+    """Send one watcher everything, and then what comes."""
+    conversation = await run_in_threadpool(services.conversations.get, conversation_id)
+    shown = await services.transcript(conversation)
+    html = await run_in_threadpool(services.presenter.transcript, shown.view)
+    watcher.post(Snapshot(ref, conversation.id, html, shown.context))
+    watcher.restart(shown.running, shown.seq)
