@@ -117,6 +117,22 @@ def test_every_state_of_the_chrome_has_nothing_that_axe_finds(serve: Serve, open
     assert_accessible(chat.page)
 
 
+def test_branches_and_the_box_of_a_message_have_nothing_that_axe_finds(
+    serve: Serve, open_tab: OpenTab
+) -> None:
+    chat = open_tab(serve(window=4_096).url)
+    chat.send_message("one")
+    chat.wait_for_reply()
+    chat.edit(0, "two")
+    chat.wait_for_reply()
+    assert_accessible(chat.page)
+    chat.press_action(0, "Edit")
+    expect(chat.edit_box).to_be_focused()
+    assert_accessible(chat.page)
+    chat.page.keyboard.press("Escape")
+    expect(chat.edit_box).to_have_count(0)
+
+
 @pytest.mark.parametrize("action", ["open-settings", "open-help"])
 def test_the_sheets_have_nothing_that_axe_finds(serve: Serve, open_tab: OpenTab, action: str) -> None:
     chat = open_tab(serve().url)
