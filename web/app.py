@@ -17,10 +17,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from inference.backends import load_backend
 from inference.config import EngineConfig
@@ -38,6 +35,7 @@ from storage.preferences import Preferences
 from storage.presets import Presets
 from web import devices, pages, posts, preferences, presets
 from web.access import AccessGuard
+from web.assets import Assets
 from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.generations import Generations
@@ -63,15 +61,6 @@ class State(TypedDict):
     """What handlers read from `request.state`."""
 
     services: Services
-
-
-class Assets(StaticFiles):
-    """Static files whose address changes with their content."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return response
 
 
 def build_engine(
@@ -150,6 +139,7 @@ def build_app(
         routes=[
             Route("/", pages.new_chat),
             Route("/c/{id}", pages.conversation),
+            Route("/c/{id}/earlier", pages.earlier),
             Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
             Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
             Route("/api/messages/{id}/text", posts.source),
@@ -167,6 +157,7 @@ def build_app(
             Route(PAIR_PATH, devices.pair, methods=["POST"]),
             Route("/health", pages.health),
             WebSocketRoute("/ws", chat),
+            Route(f"/static/{static_build()}/offline.html", pages.offline),
             Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
         ],
         middleware=[Middleware(AccessGuard, hosts=hosts, languages=languages), *_guard(languages, sharing)],

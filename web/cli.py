@@ -176,6 +176,9 @@ def bench(
     peer_python: Annotated[
         str | None, typer.Option(metavar="PATH", help="A Python that has the peer (xllamacpp) installed.")
     ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Measure the web layer instead, without a model's weights.")
+    ] = False,
     compute_dtype: Dtype = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
@@ -185,8 +188,11 @@ def bench(
     )
     from inference.bench.peer import Peer
     from web.bench import run_bench
+    from web.bench_web import run_bench_web
 
     with _one_sentence():
+        if web:
+            return run_bench_web(settings, as_json=as_json)
         if (peer is None) != (peer_python is None):
             raise BenchFailed("--peer and --peer-python go together: the peer runs in a Python of its own.")
         other = Peer(peer_python, peer) if peer is not None and peer_python is not None else None

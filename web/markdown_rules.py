@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock, fence, paragraph
+from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline, image
 from markdown_it.rules_inline.state_inline import Delimiter
+from markdown_it.token import Token
 
 from web.latex import MAX_LATEX_CHARS
 
@@ -39,6 +42,24 @@ def add_rules(parser: MarkdownIt) -> None:
     parser.inline.ruler.before("escape", "math_inline", math_inline)
     parser.inline.ruler.at("image", _shallow_image)
     parser.inline.ruler.at("emphasis", _emphasis)
+    parser.core.ruler.push("label_tasks", _label_tasks)
+
+
+def task_box(tokens: Sequence[Token], index: int) -> str | None:
+    """The box of a task, as it was written, if the list item that `tokens[index]` opens is one."""
+    checked = tokens[index].meta.get("checked")
+    return None if checked is None else "[x]" if checked else "[ ]"
+
+
+def _label_tasks(state: StateCore) -> None:
+    """A task's first paragraph becomes the label of its box."""
+    for index, token in enumerate(state.tokens):
+        if token.type != "list_item_open" or task_box(state.tokens, index) is None:
+            continue
+        if state.tokens[index + 1].type == "paragraph_open":
+            children = state.tokens[index + 2].children or []
+            opening = Token("task_open", "label", 1, meta={"checked": token.meta["checked"]})
+            state.tokens[index + 2].children = [opening, *children, Token("task_close", "label", -1)]
 
 
 def _shallow(state: StateBlock, start: int, end: int, silent: bool) -> bool:

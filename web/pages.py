@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
 from web.language import msgid
 from web.opening import Opening
+from web.presenter import transcript_view
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
@@ -63,6 +65,18 @@ async def conversation(request: Request) -> Response:
     return await _page(request, record, shown.view, shown.context)
 
 
+async def earlier(request: Request) -> Response:
+    """The messages of a branch before one of them, as a piece of the transcript."""
+    services: Services = request.state.services
+    record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
+    before = request.query_params.get("before") or "none"
+    path = await run_in_threadpool(services.conversations.path, record.id, before)
+    siblings = await run_in_threadpool(services.branches.siblings, record.id)
+    view = await run_in_threadpool(transcript_view, record, path[:-1], None, None, siblings)
+    html = await run_in_threadpool(services.presenter(request).transcript, replace(view, unanswered=False))
+    return HTMLResponse(html)
+
+
 async def rename(request: Request) -> Response:
     """Give a conversation another title."""
     services: Services = request.state.services
@@ -100,6 +114,12 @@ async def health(request: Request) -> Response:
     if reason is None and engine.status.phase is ModelPhase.FAILED:
         reason = "The model could not be loaded; the page tells why."
     return JSONResponse(body if reason is None else body | {"reason": reason}, 503 if reason else 200)
+
+
+async def offline(request: Request) -> Response:
+    """The page that a browser keeps, to show it while this server cannot be reached."""
+    services: Services = request.state.services
+    return HTMLResponse(await run_in_threadpool(services.presenter(request).offline))
 
 
 async def not_found(request: Request, error: Exception) -> Response:

@@ -19,12 +19,13 @@ from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.device_names import device_words
 from web.generation import RunningView
 from web.language import Language
-from web.markdown import render, render_plain
+from web.markdown import render_in_parts, render_plain
 from web.settings_view import SettingsView
 from web.views import (
     ChatPage,
     ConversationGroup,
     ConversationItem,
+    EarlierView,
     InvitationView,
     MessageView,
     PresetView,
@@ -38,6 +39,8 @@ from web.wording import day_label, range_in_words, thought_words, waiting_line
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
 STATIC = ROOT / "static"
+NEWEST = 60
+"""So many messages at the end of a conversation come with its page, and as many at a time before them."""
 
 
 class Presenter:
@@ -74,6 +77,10 @@ class Presenter:
         """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
         return self._render("error.html", title=title, message=message)
 
+    def offline(self) -> str:
+        """The page that a browser keeps for when this server cannot be reached."""
+        return self._render("offline.html")
+
     def pairing(self) -> str:
         """The page of a device that was not let in."""
         return self._render("pair.html")
@@ -105,7 +112,8 @@ class Presenter:
     def messages(self, transcript: TranscriptView, kept_id: str | None) -> str:
         """The messages of a branch after one of them (None: all), without what stands before the first."""
         at = next((i for i, message in enumerate(transcript.messages) if message.id == kept_id), -1)
-        rest = replace(transcript, messages=transcript.messages[at + 1 :])
+        earlier = transcript.earlier if at < 0 else None
+        rest = replace(transcript, messages=transcript.messages[at + 1 :], earlier=earlier)
         return self._render("_messages.html", transcript=rest)
 
     def conversations(self, groups: Sequence[ConversationGroup], current_id: str | None) -> str:
@@ -118,13 +126,14 @@ class Presenter:
 
 @lru_cache(maxsize=1)
 def static_build() -> str:
-    """A name for the static files as they are now.
+    """A name for the static files, and for the page that browsers keep, as they are now.
 
     It is part of their path, not a query, since modules import each other by relative addresses: all of
     them change together, and browsers may keep each for ever.
     """
     digest = sha256()
-    for file in sorted(path for path in STATIC.rglob("*") if path.is_file()):
+    kept = [TEMPLATES / "base.html", TEMPLATES / "offline.html"]
+    for file in kept + sorted(path for path in STATIC.rglob("*") if path.is_file()):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -184,10 +193,17 @@ def transcript_view(
     system: SystemView | None,
     siblings: Mapping[str, Siblings],
 ) -> TranscriptView:
-    """A branch of a conversation."""
-    views = [message_view(message, running, siblings.get(message.id)) for message in messages]
+    """The newest messages of a branch: a long one comes to the page piece by piece."""
+    newest = messages[-NEWEST:]
+    views = [message_view(message, running, siblings.get(message.id)) for message in newest]
     unanswered = bool(views) and views[-1].role == "user"
-    return TranscriptView(views, conversation.cut_id, system, unanswered)
+    earlier = _earlier(newest[0]) if len(messages) > NEWEST else None
+    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier)
+
+
+def _earlier(first: MessageRecord) -> EarlierView:
+    url = f"/c/{first.conversation_id}/earlier?before={first.id}"
+    return EarlierView(url, first.parent_id or "")
 
 
 def conversation_groups(
@@ -205,7 +221,7 @@ def conversation_groups(
 
 @lru_cache(maxsize=2_048)
 def _rendered(text: str) -> str:
-    return render(text)
+    return render_in_parts(text)
 
 
 def _quiet_line(record: MessageRecord) -> QuietLine | None:

@@ -15,7 +15,7 @@ from web.highlighting import LANGUAGES
 SCHEMES = frozenset({"http", "https", "mailto"})
 
 _HTML = """
-p br hr h1 h2 h3 h4 h5 h6 strong em s blockquote ul ol li pre code span div a input
+p br hr h1 h2 h3 h4 h5 h6 strong em s blockquote ul ol li pre code span div a label input
 table thead tbody tr th td
 """
 _MATHML = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -13,6 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from inference.models.locate import check
+from inference.types import ModelPhase, ModelStatus
 from storage.database import Database
 from storage.devices import Devices
 from storage.files import sole_user
@@ -42,7 +44,8 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
         printer = StatusPrinter()
         sharing = share(port, Devices(database)) if settings.lan else None
         hosts = sharing.hosts if sharing else loopback_hosts(port)
-        app = build(settings, database, hosts=hosts, sharing=sharing, on_status=printer, on_hang=exit_hung)
+        on_status = settled(printer)
+        app = build(settings, database, hosts=hosts, sharing=sharing, on_status=on_status, on_hang=exit_hung)
         print(f"Ondol is at http://127.0.0.1:{port}  (Ctrl+C ends it)", flush=True)
         if sharing is not None:
             print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue())
@@ -53,6 +56,20 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
             uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
         finally:
             printer.close()
+
+
+def settled(report: Callable[[ModelStatus], None]) -> Callable[[ModelStatus], None]:
+    """Take everything that stays in memory out of the garbage collector's sight, now and once the model is
+    there: a full collection over it stops every thread for a tenth of a second and more.
+    """
+    gc.freeze()
+
+    def reported(status: ModelStatus) -> None:
+        report(status)
+        if status.phase is ModelPhase.READY:
+            gc.freeze()
+
+    return reported
 
 
 def uvicorn_config(app: Starlette) -> uvicorn.Config:

@@ -22,7 +22,7 @@ from web.hub import Hub
 from web.language import Language
 from web.languages import Languages
 from web.new_chats import NewChats
-from web.presenter import Presenter, conversation_groups, message_view, transcript_view
+from web.presenter import NEWEST, Presenter, conversation_groups, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.sharing import Sharing
@@ -109,7 +109,8 @@ class Services:
         now = running.view() if running else None
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
         view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings)
-        context = await self.prompts.context_of(conversation)
+        # Counting a long conversation takes a while: its page asks for it once it is there.
+        context = await self.prompts.context_of(conversation) if len(messages) <= NEWEST else None
         return Shown(view, context, running, now.seq if now else 0)
 
     def _path(self, conversation: ConversationRecord) -> list[MessageRecord]:

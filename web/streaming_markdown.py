@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from markdown_it.token import Token
 
-from web.markdown import parse_blocks, render, render_unfinished
-from web.open_fence import NEWLINE, OpenFence, open_fence
+from web.markdown import first_line, parse_blocks, render, render_unfinished
+from web.open_fence import OpenFence, open_fence
 
 # A tail longer than this is rendered again only when it has grown by a share of the excess, so that one
 # endless list or paragraph costs linear work too.
@@ -118,17 +118,14 @@ class StreamingMarkdown:
     def _advance(self) -> None:
         self._rendered = len(self._text)
         self._fence = None
-        lines = [self._start, *(newline.end() for newline in NEWLINE.finditer(self._text, self._start))]
-        tokens = parse_blocks(self._slice(self._start, lines[-1]))
-        tops = [index for index, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
-        tops = [index for index in tops if tokens[index].map]
-        starts = [lines[_first_line(tokens[index])] for index in tops]
-        for start, end in pairwise(starts):
-            self._blocks.append(render(self._slice(start, end)))
-        if len(starts) > 1:
-            self._start = starts[-1]
-        fence = open_fence(tokens[tops[-1] :]) if tops else None
-        if fence is None or not self._open(fence, lines[_first_line(fence) + 1]):
+        begin = self._start
+        found = parse_blocks(self._slice(begin, len(self._text)))
+        for start, end in pairwise(found.starts):
+            self._blocks.append(render(self._slice(begin + start, begin + end)))
+        if len(found.starts) > 1:
+            self._start = begin + found.starts[-1]
+        fence = open_fence(found.tokens[found.tops[-1] :]) if found.tops else None
+        if fence is None or not self._open(fence, begin + found.lines[first_line(fence) + 1]):
             self._show(render_unfinished(self._slice(self._start, len(self._text))), len(self._blocks))
 
     def _open(self, fence: Token, position: int) -> bool:
@@ -150,10 +147,6 @@ class StreamingMarkdown:
     def _slice(self, start: int, end: int) -> str:
         self.parsed_chars += end - start
         return self._text[start:end]
-
-
-def _first_line(token: Token) -> int:
-    return token.map[0] if token.map else 0
 
 
 def _mark(state: _State) -> Mark:

@@ -89,16 +89,25 @@ class SystemView:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierView:
+    """Messages that are not on the page yet: the address that brings some, and the id of the last of them."""
+
+    url: str
+    last_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TranscriptView:
     """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first).
 
-    `unanswered` when it ends with a question.
+    `unanswered` when it ends with a question. `earlier` stands for the messages before these, if any.
     """
 
     messages: Sequence[MessageView]
     cut_id: str | None = None
     system: SystemView | None = None
     unanswered: bool = False
+    earlier: EarlierView | None = None
 
 
 @dataclass(frozen=True, slots=True)

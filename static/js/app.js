@@ -5,14 +5,17 @@ import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
+import { Earlier } from "./earlier.js";
 import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
-import { startLanguages, t } from "./language.js";
+import { startLanguages } from "./language.js";
 import { Opening } from "./opening.js";
 import { listenForPinning, showPinned } from "./pins.js";
 import { PresetRow } from "./presets.js";
 import { newId } from "./protocol.js";
+import { Reach } from "./reach.js";
+import { watchScrollable } from "./scrollable.js";
 import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
@@ -22,7 +25,6 @@ import { Transcript } from "./transcript.js";
 /** The only place that constructs things. */
 
 const byId = (id) => document.getElementById(id);
-const connection = byId("connection");
 
 const parts = {
   transcript: new Transcript(byId("transcript")),
@@ -47,11 +49,12 @@ const parts = {
   socket: null,
 };
 
+const reach = new Reach(byId("connection"), () => parts.socket.isOpen);
 const chat = new Chat(byId("app").dataset.conversationId || null, parts);
 
 parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, {
   opened() {
-    connection.hidden = true;
+    reach.opened();
     chat.opened();
   },
   received(frame) {
@@ -64,11 +67,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
-  lost(failures) {
-    connection.textContent = failures < 4 ? t("Reconnecting…") :
-      t("Reconnecting… The server does not answer. It may be off, or something on the way may not let WebSocket through.");
-    connection.hidden = false;
-  },
+  lost: (failures) => reach.lost(failures),
 });
 
 const presets = new PresetRow(byId("presets"), parts.opening, (answer) => {
@@ -117,6 +116,8 @@ addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
+watchScrollable(byId("transcript"));
+new Earlier(byId("transcript"));
 listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));
 const chrome = startChrome();

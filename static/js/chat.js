@@ -175,7 +175,7 @@ export class Chat {
     const hadFocus = this.#focusIsInTranscript();
     if (!transcript.switchTo(frame)) return this.#watch();
     context.show(frame.context);
-    this.#writing.countAgain();
+    this.#writing.countAgain(Boolean(frame.context));
     if (asked?.type === "delete_branch") {
       toast.show(t("Deleted, with all that followed."), () => this.act("restore_branch", null, asked.message_id));
     }
@@ -203,7 +203,7 @@ export class Chat {
     if (frame.conversation_id !== this.conversationId) return;
     this.#parts.transcript.replace(frame.html);
     this.#parts.context.show(frame.context);
-    this.#writing.countAgain();
+    this.#writing.countAgain(Boolean(frame.context));
   }
 
   #replyEvent(frame) {

@@ -6,6 +6,7 @@ export function startChrome() {
   const sidebar = startSheet();
   startMenus();
   startThemes();
+  startKeyboard();
   addEventListener("beforeprint", () => {
     document.getElementById("letter-date").textContent = longDate(new Date());
   });
@@ -43,6 +44,15 @@ function startSheet() {
       (sidebar.querySelector("[type=search]") ?? sidebar.querySelector("[aria-current], .row-link") ?? sidebar.querySelector("a")).focus();
     },
   };
+}
+
+/** Where the on-screen keyboard covers the page instead of shortening it (Safari), the page is shortened here. */
+function startKeyboard() {
+  visualViewport?.addEventListener("resize", () => {
+    const covered = visualViewport.scale === 1 && innerHeight - visualViewport.height > 120;
+    document.documentElement.style.setProperty("--visible-height", covered ? `${visualViewport.height}px` : "100dvh");
+    if (covered) scrollTo(0, 0);
+  });
 }
 
 function startMenus() {

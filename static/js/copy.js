@@ -46,9 +46,12 @@ function codeText(button) {
 /** What a message says, without the chrome in it. @param {HTMLElement} message */
 export function messageText(message) {
   const heads = message.querySelectorAll(".code-head");
+  const wasWhole = message.classList.contains("whole");
+  message.classList.add("whole"); // what is not laid out has no text
   for (const head of heads) head.hidden = true;
   const text = message.querySelector(".body").innerText.trim();
   for (const head of heads) head.hidden = false;
+  message.classList.toggle("whole", wasWhole);
   return text;
 }
 

@@ -1,5 +1,7 @@
 import { prefillWords, queuedWords, thoughtWords } from "./words.js";
 
+const PART_BLOCKS = 24;
+
 /**
  * Puts one event of a running reply into its element.
  *
@@ -19,11 +21,27 @@ export function applyToReply(element, frame) {
 function applyDelta(element, { blocks, tail, code, reasoning, thought_s: seconds }) {
   if (reasoning) showReasoning(element.querySelector(".reasoning"), reasoning);
   if (seconds !== undefined) endReasoning(element.querySelector(".reasoning"), thoughtWords(seconds));
-  const rest = element.querySelector(".tail");
-  if (blocks?.length) element.querySelector(".body").insertAdjacentHTML("beforeend", blocks.join(""));
+  const rest = childOf(element, "tail");
+  if (blocks?.length) addBlocks(childOf(element, "body"), blocks);
   if (tail !== undefined) rest.innerHTML = tail;
   if (code) lastOf(rest, "code")?.append(code);
-  element.querySelector(".waiting").hidden = true;
+  childOf(element, "waiting").hidden = true;
+}
+
+/**
+ * Finished blocks go into parts, of which the browser lays out and paints only those near the view: so the end of a
+ * long reply costs no more than its beginning. @param {HTMLElement} body @param {string[]} blocks
+ */
+function addBlocks(body, blocks) {
+  for (let start = 0; start < blocks.length; start += PART_BLOCKS) {
+    let part = body.lastElementChild;
+    if (!part?.matches(".part") || part.childElementCount >= PART_BLOCKS) {
+      part = document.createElement("div");
+      part.className = "part";
+      body.append(part);
+    }
+    part.insertAdjacentHTML("beforeend", blocks.slice(start, start + PART_BLOCKS).join(""));
+  }
 }
 
 /** @param {HTMLElement} fold @param {string} text what is to be appended */
@@ -45,6 +63,11 @@ function showWaiting(element, words, warm) {
   bar.toggleAttribute("hidden", warm === null);
   if (warm !== null) bar.querySelector(".warm").setAttribute("width", `${(100 * warm).toFixed(1)}%`);
   element.querySelector(".waiting-words").textContent = words;
+}
+
+/** A long reply has thousands of elements before its tail: they are not searched. */
+function childOf(element, name) {
+  return Array.prototype.find.call(element.children, (child) => child.classList.contains(name));
 }
 
 function lastOf(element, selector) {

@@ -1,4 +1,5 @@
 import { addCopyButtons } from "./copy.js";
+import { readingPlace } from "./reading-place.js";
 import { applyToReply } from "./reply.js";
 
 /** The messages on the page. Inserts server-made HTML and makes none of its own. */
@@ -30,7 +31,10 @@ export class Transcript {
 
   /** @param {string} id @returns {?HTMLElement} */
   find(id) {
-    return this.root.querySelector(`.message[data-message-id="${CSS.escape(id)}"]`);
+    // From the end, and not into the messages: what is looked for is nearly always among the last.
+    let message = this.root.lastElementChild;
+    while (message && message.dataset.messageId !== id) message = message.previousElementSibling;
+    return message;
   }
 
   /** The person's bubble, before the server has answered. @param {string} id the `send`'s @param {string} text */
@@ -84,7 +88,7 @@ export class Transcript {
   #putAfter(id, ...parts) {
     const unsent = this.root.querySelectorAll('.message[data-status="sending"]');
     for (const bubble of unsent) bubble.remove();
-    const first = id === null ? this.root.querySelector(".message, .cut") : this.find(id).nextElementSibling;
+    const first = id === null ? this.root.querySelector(".earlier, .message, .cut") : this.find(id).nextElementSibling;
     const old = [];
     for (let each = first; each; each = each.nextElementSibling) old.push(each);
     for (const each of old) each.remove();
@@ -101,7 +105,7 @@ export class Transcript {
   before(message) {
     let each = message.previousElementSibling;
     while (each && !each.matches(".message")) each = each.previousElementSibling;
-    return each?.dataset.messageId ?? null;
+    return each?.dataset.messageId ?? this.root.querySelector(":scope > .earlier")?.dataset.lastId ?? null;
   }
 
   /** An event of a running reply. False when no such reply is running here. */
@@ -114,8 +118,10 @@ export class Transcript {
     }
     const hadFocus = element.contains(document.activeElement);
     const wasOpen = element.querySelector(".reasoning")?.open;
+    const restore = readingPlace(element);
     element.replaceWith(fragment(frame.html));
     const finished = this.find(frame.message_id);
+    restore(finished);
     finished.querySelector(".reasoning")?.toggleAttribute("open", wasOpen);
     if (hadFocus) finished.querySelector("summary, button").focus({ preventScroll: true });
     addCopyButtons(finished);

@@ -36,9 +36,9 @@ export class Writing {
     this.#counter.ask();
   }
 
-  /** What it is counted against may have changed. */
-  countAgain() {
-    if (this.text) this.#counter.ask();
+  /** What it is counted against may have changed; `known` when the count without it came along. */
+  countAgain(known = true) {
+    if (this.text || !known) this.#counter.ask();
   }
 
   /** An answer on its way is about a text that is no longer there. */

@@ -33,6 +33,7 @@ HOSTILE = [
     "[x](\x01javascript:alert(1))",
     "[x](vbscript:x) [x](file:///etc/passwd) [x](blob:x)",
     "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](http:/api) [x](https:x) [x](http:///) [x](HTTP:?q)",
     "[x](//evil.example) [x](/logout) [x](?q=1) [x](#id)",
     "<javascript:alert(1)> <data:text/html,x>",
     '[x](http://a.example "onclick=alert(1) \'\\"><script>")',

@@ -6,8 +6,8 @@ import re
 from html.parser import HTMLParser
 
 _TAGS = """
-p br hr h1 h2 h3 h4 h5 h6 strong em s blockquote ul ol li pre code span div a input table thead tbody tr
-th td
+p br hr h1 h2 h3 h4 h5 h6 strong em s blockquote ul ol li pre code span div a label input table thead tbody
+tr th td
 math mrow mi mn mo mtext mspace msub msup msubsup mfrac msqrt mroot mover munder munderover mmultiscripts
 mprescripts none mtable mtr mtd mstyle mpadded menclose
 """
@@ -52,7 +52,7 @@ class Reader(HTMLParser):
             self.classes.update(value.split())
         if name == "href":
             self.links.append(value)
-            if tag != "a" or not re.match(r"(?i)(https?|mailto):", value):
+            if tag != "a" or not re.match(r"(?i)https?://[^/]|mailto:", value):
                 self.faults.append(f"{tag} {name}={value}")
 
     def handle_endtag(self, tag: str) -> None:

@@ -1,8 +1,11 @@
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.web.hostile import BOMBS, HOSTILE, LATEX_BOMBS, RAW_HTML
+from tests.web.hostile_grammar import hostile_texts
 from tests.web.html_reading import Reader
 from web.highlighting import MAX_HIGHLIGHTED_CHARS
 from web.latex import MAX_LATEX_CHARS
@@ -15,6 +18,13 @@ def test_hostile_text_leaves_nothing_that_acts(source: str) -> None:
         page = Reader(render(text))
         assert page.faults == []
         assert "evil.example" not in "".join(link for link in page.links if "http" not in link)
+
+
+def test_two_thousand_hostile_texts_leave_nothing_that_acts_and_stay_readable() -> None:
+    for hostile in hostile_texts(2_000):
+        page = Reader(render(hostile.text))
+        assert page.faults == [], hostile
+        assert [word for word in hostile.words if word not in page.text] == [], hostile
 
 
 @pytest.mark.parametrize("source", RAW_HTML)
@@ -146,8 +156,15 @@ def test_task_lists_have_boxes_that_cannot_be_clicked() -> None:
     html = render("- [ ] a\n- [x] b\n  - c")
     assert html.count("disabled") == html.count('type="checkbox"') == 2
     assert html.count("checked") == 1
-    assert '<ul class="contains-task-list">\n<li class="task-list-item"><input' in html
+    assert '<ul class="contains-task-list">\n<li class="task-list-item"><label><input' in html
+    assert html.count(" a</label>") == html.count(" b</label>") == 1
     assert "<ul>\n<li>c</li>\n</ul>" in html
+
+
+def test_a_tasks_box_stands_before_its_text_and_is_named_by_it() -> None:
+    html = render("- [ ] *loose*\n\n  more\n- [x] ```\n  code\n  ```\n")
+    assert re.search("<p><label><input [^>]+> <em>loose</em></label></p>\n<p>more</p>", html)
+    assert re.search('<li class="task-list-item">\n?\\[x\\] <div class="code">', html)
 
 
 def test_money_is_not_mathematics() -> None:

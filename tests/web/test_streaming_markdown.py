@@ -1,3 +1,4 @@
+import random
 import re
 from html import escape
 
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.web.hostile_grammar import hostile_texts
 from tests.web.html_reading import Reader
 from web.markdown import render, render_unfinished
 from web.streaming_markdown import Change, Mark, StreamingMarkdown
@@ -83,6 +85,15 @@ def test_split_at_every_character_it_ends_as_the_whole(text: str) -> None:
 @settings(max_examples=250, deadline=None)
 def test_split_anywhere_it_ends_as_the_whole(text: str, cuts: list[int]) -> None:
     assert stream(text, sorted(cut for cut in cuts if cut < len(text))).html == visual(render(text))
+
+
+def test_two_thousand_hostile_texts_stream_as_the_whole() -> None:
+    chance = random.Random(25)
+    for number, hostile in enumerate(hostile_texts(2_000)):
+        length = len(hostile.text)
+        every = number % 40 == 0
+        cuts = range(1, length) if every else sorted(chance.choices(range(1, length), k=2))
+        assert stream(hostile.text, list(cuts)).html == visual(render(hostile.text)), hostile
 
 
 @given(documents, st.integers(0, 100))

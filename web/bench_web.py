@@ -1,0 +1,234 @@
+"""`ondol bench --web`: what the web layer costs, without a browser and without a model's weights.
+
+The server runs in a process of its own, as people run it; this one asks it, and waits.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import quantiles
+
+import msgspec
+import uvicorn
+from rich.console import Console
+from rich.table import Table
+from websockets import Origin
+from websockets.sync.client import ClientConnection, connect
+
+from inference.backends.base import Backend
+from inference.config import EngineConfig
+from inference.errors import ModelUnavailable
+from inference.model_loader import Prepare
+from inference.models.prepared import PreparedModel, Progress
+from storage.conversations import Conversations
+from storage.database import Database
+from storage.records import NewTurn, ReplyEnd, Status
+from web.access import loopback_hosts
+from web.app import build_app
+from web.bench_pages import first_load, get
+from web.server import listen, settled, uvicorn_config
+from web.settings import Settings
+
+WORDS = ("warm", "floor", "stone", "kitchen", "fire", "smoke", "house", "bowl", "night", "온돌", "아랫목")
+LONG_CHARS = 200_000
+MESSAGES = 1_000
+OPENED = 20
+RENDERED = 8
+PAUSE_S = 0.002
+START_S = 120
+LABELS = {
+    "first_load_bytes": "first load, uncompressed (bytes)",
+    "open_cold_ms": "first opening of {messages:,} messages (ms)",
+    "open_p95_ms": "opening {messages:,} messages, p95 of {opened} (ms)",
+    "idle_frame_p95_ms": "a frame's way there and back, p95 (ms)",
+    "beside_rendering_p95_ms": "  while {long:,} characters are rendered, p95 (ms)",
+    "frame_delay_p95_ms": "  later by (ms)",
+    "frame_delay_max_ms": "  at most later by (ms)",
+    "render_ms": "opening a page with {long:,} new characters (ms)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured: messages of the long conversation, characters of a long one, and how often."""
+
+    messages: int = MESSAGES
+    long_chars: int = LONG_CHARS
+    opened: int = OPENED
+    rendered: int = RENDERED
+
+
+def run_bench_web(
+    settings: Settings, *, as_json: bool, sizes: Sizes | None = None, prepare: Prepare | None = None
+) -> None:
+    """Measure, and print a table or one JSON object. Raises `InferenceError`.
+
+    The last two arguments are for doubles.
+    """
+    sizes = sizes or Sizes()
+    with tempfile.TemporaryDirectory(prefix="ondol-bench-") as folder:
+        data_dir = Path(folder)
+        long_conversation, long_messages = fill(data_dir, sizes)
+        with _server(settings, data_dir, prepare) as url:
+            figures = _measure(url, long_conversation, long_messages, sizes)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(figures), indent=2).decode())
+        return
+    table = Table("", "")
+    for key, value in figures.items():
+        label = LABELS[key].format(messages=sizes.messages, opened=sizes.opened, long=sizes.long_chars)
+        table.add_row(label, f"{value:,}" if isinstance(value, int) else f"{value:,.1f}")
+    Console().print(table)
+
+
+def long_markdown(chars: int, seed: int) -> str:
+    """A reply with everything that replies have, of about this length; none is like another."""
+    chance, parts, length = random.Random(seed), [], 0
+    while length < chars:
+        number = chance.randrange(10**6)
+        words = " ".join(chance.choices(WORDS, k=60))
+        parts += [
+            f"## Part {number}",
+            f"{words}, **{number}** and *{words[:20]}*, with `code_{number}` and $x_{{{number}}}^2 + 1$.",
+            f"- {words[:60]}\n- {words[60:120]}\n  - {number}",
+            f"```python\ndef f_{number}(value):\n    return value * {number}  # {words[:30]}\n```",
+            f"| a | b |\n|---|--:|\n| {words[:30]} | {number} |",
+        ]
+        length = sum(map(len, parts)) + 2 * len(parts)
+    return "\n\n".join(parts)
+
+
+def fill(data_dir: Path, sizes: Sizes) -> tuple[str, list[str]]:
+    """A conversation of many messages, and several of one long message each."""
+    database = Database.open(data_dir)
+    try:
+        conversations = Conversations(database)
+        long_conversation = parent = None
+        for turn in range(sizes.messages // 2):
+            long_conversation, parent = _add(
+                conversations, long_conversation, parent, long_markdown(600, turn)
+            )
+        assert long_conversation is not None
+        texts = (long_markdown(sizes.long_chars, -1 - number) for number in range(sizes.rendered))
+        return long_conversation, [_add(conversations, None, None, text)[0] for text in texts]
+    finally:
+        database.close()
+
+
+def _add(
+    conversations: Conversations, conversation: str | None, parent: str | None, reply: str
+) -> tuple[str, str]:
+    """Store one turn; its conversation and its reply."""
+    turn = NewTurn(
+        client_id=f"bench-{time.monotonic_ns()}",
+        conversation_id=conversation,
+        parent_id=parent,
+        text="Tell me about the warm floor, please.",
+        title="Bench",
+        system_prompt="",
+        cut_id=None,
+        model="none",
+        params={},
+    )
+    started = conversations.begin_turn(turn)
+    conversations.finish(started.reply.id, ReplyEnd(reply, (), Status.DONE, "stop"))
+    return started.conversation.id, started.reply.id
+
+
+def _measure(
+    url: str, long_conversation: str, long_messages: list[str], sizes: Sizes
+) -> Mapping[str, int | float]:
+    figures: dict[str, int | float] = {"first_load_bytes": first_load(url)}
+    openings = [_timed(lambda: get(f"{url}/c/{long_conversation}")) for _ in range(sizes.opened + 1)]
+    figures["open_cold_ms"] = openings[0]
+    figures["open_p95_ms"] = _p95(openings[1:])
+    with _socket(url) as socket:
+        idle = [_round_trip(socket) for _ in range(100)]
+        beside, renderings = [], []
+        for conversation in long_messages:
+            rendering = threading.Thread(
+                target=lambda: renderings.append(_timed(lambda: get(f"{url}/c/{conversation}")))  # noqa: B023
+            )
+            rendering.start()
+            while rendering.is_alive():
+                beside.append(_round_trip(socket))
+    figures["idle_frame_p95_ms"] = _p95(idle)
+    figures["beside_rendering_p95_ms"] = _p95(beside)
+    figures["frame_delay_p95_ms"] = _p95(beside) - _p95(idle)
+    figures["frame_delay_max_ms"] = max(beside) - _p95(idle)
+    figures["render_ms"] = _p95(renderings)
+    return {key: value if isinstance(value, int) else round(value, 1) for key, value in figures.items()}
+
+
+def _round_trip(socket: ClientConnection) -> float:
+    time.sleep(PAUSE_S)
+    return _timed(lambda: _ask(socket))
+
+
+def _ask(socket: ClientConnection) -> None:
+    socket.send('{"type":"count","id":"bench","text":""}')
+    socket.recv()
+
+
+def _timed(work: Callable[[], object]) -> float:
+    """How long it takes, in milliseconds."""
+    started = time.perf_counter()
+    work()
+    return 1_000 * (time.perf_counter() - started)
+
+
+def _p95(values: list[float]) -> float:
+    return quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
+
+
+@contextmanager
+def _socket(url: str) -> Iterator[ClientConnection]:
+    """A socket of a page, once the model has been given up and nothing else is to come."""
+    with connect(f"ws{url.removeprefix('http')}/ws", origin=Origin(url)) as socket:
+        while msgspec.json.decode(socket.recv(START_S)).get("phase") != "failed":
+            pass
+        yield socket
+
+
+@contextmanager
+def _server(settings: Settings, data_dir: Path, prepare: Prepare | None) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    spawning = multiprocessing.get_context("spawn")
+    ours, theirs = spawning.Pipe()
+    process = spawning.Process(target=_serve, args=(settings, data_dir, prepare, theirs))
+    process.start()
+    try:
+        if not ours.poll(START_S):
+            raise ModelUnavailable("The server that was to be measured did not start.")
+        yield f"http://127.0.0.1:{ours.recv()}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(settings: Settings, data_dir: Path, prepare: Prepare | None, started: Connection) -> None:
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    app = build_app(
+        replace(settings, data_dir=data_dir),
+        Database.open(data_dir),
+        hosts=loopback_hosts(port),
+        prepare_model=prepare,
+        backend=_no_weights,
+        on_status=settled(lambda status: None),
+    )
+    started.send(port)
+    uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
+
+
+def _no_weights(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:
+    raise ModelUnavailable("The web layer is measured without a model.")
