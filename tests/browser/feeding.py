@@ -13,6 +13,7 @@ from playwright.sync_api import Page
 
 from inference.types import Delta
 from web.generation import Generation
+from web.languages import load_languages
 from web.markdown import render_in_parts
 from web.presenter import Presenter
 from web.protocol import Finished, ServerFrame, Snapshot, encode
@@ -21,6 +22,7 @@ from web.views import MessageView
 T = TypeVar("T")
 
 
+LANGUAGE = "en"
 NOTE_SOCKET = """
 window.WebSocket = class extends WebSocket {
   constructor(...args) {
@@ -69,7 +71,7 @@ async def _written(generation: Generation, text: str, cuts: Iterable[int]) -> li
         before = generation.seq
         generation.take(Delta(text[start:cut], ()))
         await generation.render()
-        frames += generation.frames_since(before)
+        frames += generation.frames_since(before, LANGUAGE)
         start = cut
     return frames
 
@@ -82,7 +84,8 @@ def finished(reply_id: str, text: str, seq: int) -> Finished:
 
 @cache
 def _presenter() -> Presenter:
-    return Presenter()
+    languages = load_languages()
+    return Presenter(next(each for each in languages if each.code == LANGUAGE), languages)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
