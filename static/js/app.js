@@ -5,7 +5,6 @@ import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
-import { Earlier } from "./earlier.js";
 import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
@@ -117,7 +116,7 @@ enter();
 
 listenForCopying(byId("transcript"));
 watchScrollable(byId("transcript"));
-new Earlier(byId("transcript"));
+fetchEarlier();
 listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));
 const chrome = startChrome();
@@ -151,6 +150,20 @@ function editLast() {
 /** @param {HTMLElement} message */
 function edit(message) {
   parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
+}
+
+/** Long conversations alone need it: it is fetched with the first of them, on this page or in a snapshot. */
+async function fetchEarlier() {
+  const transcript = byId("transcript");
+  const isLong = () => transcript.querySelector(":scope > .earlier") !== null;
+  while (!isLong()) {
+    await new Promise((resolve) => new MutationObserver((_, observer) => {
+      observer.disconnect();
+      resolve();
+    }).observe(transcript, { childList: true }));
+  }
+  const { Earlier } = await import("./earlier.js");
+  new Earlier(transcript);
 }
 
 /** @param {string} title */

@@ -126,6 +126,7 @@ export class Chat {
   refresh() {
     const { transcript, composer, editor, context, status } = this.#parts;
     const running = transcript.running;
+    transcript.root.classList.toggle("running", running !== null);
     if (this.#stopping && this.#stopping !== running?.dataset.messageId) this.#stopping = null;
     const excess = (context.context?.excess ?? 0) > 0 ? "excess" : "";
     const busy = Boolean(this.#outbox.frame);

@@ -1,6 +1,6 @@
 import { prefillWords, queuedWords, thoughtWords } from "./words.js";
 
-const PART_BLOCKS = 24;
+const PART_BLOCKS = 12;
 
 /**
  * Puts one event of a running reply into its element.
