@@ -39,6 +39,7 @@ const parts = {
     send: (message, text) => chat.sendEdit(message, text),
     changed: () => chat.draftChanged(),
     closed: () => chat.draftChanged(),
+    find: (id) => parts.transcript.find(id),
   }),
   toast: new Toast(byId("toast")),
   list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),

@@ -203,6 +203,7 @@ export class Chat {
   #snapshot(frame) {
     if (frame.conversation_id !== this.conversationId) return;
     this.#parts.transcript.replace(frame.html);
+    this.#parts.editor.restore();
     this.#parts.context.show(frame.context);
     this.#writing.countAgain(Boolean(frame.context));
   }

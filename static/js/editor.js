@@ -13,7 +13,10 @@ export class Editor {
   #touch = matchMedia("(pointer: coarse)");
   #blocked = false;
 
-  /** @param {{send: (message: HTMLElement, text: string) => void, changed: () => void, closed: () => void}} handlers */
+  /**
+   * @param {{send: (message: HTMLElement, text: string) => void, changed: () => void, closed: () => void,
+   *   find: (id: string) => ?HTMLElement}} handlers
+   */
   constructor(handlers) {
     this.#handlers = handlers;
   }
@@ -37,7 +40,8 @@ export class Editor {
     this.#putAway();
     const id = message.dataset.messageId;
     const text = this.#drafts.get(id) ?? (await sourceOf(message));
-    if (!message.isConnected || this.message) return;
+    if (!message.isConnected) message = this.#handlers.find(id); // the transcript came anew meanwhile
+    if (!message || this.message) return;
     this.#message = message;
     this.#form = document.getElementById("edit-form").content.firstElementChild.cloneNode(true);
     const bubble = message.querySelector(".body").getBoundingClientRect().width;
@@ -50,6 +54,15 @@ export class Editor {
     this.#field.focus();
     this.#field.setSelectionRange(text.length, text.length);
     this.#handlers.changed();
+  }
+
+  /** The transcript came anew: the box stands in it where it stood. */
+  restore() {
+    if (!this.#form || this.message) return;
+    const again = this.#handlers.find(this.#message.dataset.messageId);
+    this.#drafts.set(this.#message.dataset.messageId, this.text);
+    this.#putAway();
+    if (again) this.open(again);
   }
 
   /** Back to the bubble; what was typed is forgotten. */
