@@ -22,8 +22,8 @@ def test_alone_a_chunk_takes_half_a_second() -> None:
     assert pace(token_s=0.002).chunk(beside_decoding=False) == 250
 
 
-def test_beside_others_a_chunk_takes_two_of_their_steps() -> None:
-    assert pace(token_s=0.002, step_s=0.1).chunk(beside_decoding=True) == 100
+def test_beside_others_a_chunk_takes_less_than_two_of_their_steps() -> None:
+    assert pace(token_s=0.002, step_s=0.1).chunk(beside_decoding=True) == 85
     assert pace(token_s=0.002, step_s=0.1).chunk(beside_decoding=False) == 250
 
 
