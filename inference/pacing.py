@@ -9,8 +9,8 @@ from __future__ import annotations
 
 SMALLEST_CHUNK = 16
 STEPS_PER_CHUNK = 1.7
-"""A chunk beside decoding sequences takes as long as so many steps: with the step itself nearly three gaps, and
-some room for chunks that take longer than the last ones.
+"""A chunk beside decoding sequences takes as long as so many steps: with the step itself nearly three gaps,
+and some room for chunks that take longer than the last ones.
 """
 
 STOP_WITHIN_S = 0.5
