@@ -49,7 +49,7 @@ class Devices:
             return device.record()
 
     def find(self, token_hash: bytes) -> DeviceRecord | None:
-        """The device that holds this session; None when there is none, or its session has ended."""
+        """The device that holds this token; None when there is none, or the token has expired."""
         with self._database.read() as session:
             device = session.scalar(_valid(self._clock()).where(Device.token_hash == token_hash))
             return None if device is None else device.record()

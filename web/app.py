@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 from inference.backends import load_backend
 from inference.config import EngineConfig
@@ -136,30 +136,7 @@ def build_app(
             await shut_down(services, database)
 
     return Starlette(
-        routes=[
-            Route("/", pages.new_chat),
-            Route("/c/{id}", pages.conversation),
-            Route("/c/{id}/earlier", pages.earlier),
-            Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
-            Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
-            Route("/api/messages/{id}/text", posts.source),
-            Route("/messages", posts.command, methods=["POST"]),
-            Route("/api/settings", preferences.sheet),
-            Route("/api/opening", preferences.preview, methods=["POST"]),
-            Route("/api/conversations/{id}/settings", preferences.sheet),
-            Route("/api/conversations/{id}/settings", preferences.choose, methods=["POST"]),
-            Route("/api/defaults", preferences.keep_defaults, methods=["POST"]),
-            Route("/api/messages/{id}/pin", preferences.pin, methods=["POST"]),
-            Route("/api/presets/{id}", presets.save, methods=["POST"]),
-            Route("/api/presets/{id}/delete", presets.delete, methods=["POST"]),
-            Route("/api/pairing-code", devices.invite, methods=["POST"]),
-            Route(PAIR_PATH, devices.connected),
-            Route(PAIR_PATH, devices.pair, methods=["POST"]),
-            Route("/health", pages.health),
-            WebSocketRoute("/ws", chat),
-            Route(f"/static/{static_build()}/offline.html", pages.offline),
-            Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
-        ],
+        routes=_routes(),
         middleware=[Middleware(AccessGuard, hosts=hosts, languages=languages), *_guard(languages, sharing)],
         exception_handlers={
             404: pages.not_found,
@@ -170,6 +147,33 @@ def build_app(
         },
         lifespan=lifespan,
     )
+
+
+def _routes() -> list[BaseRoute]:
+    return [
+        Route("/", pages.new_chat),
+        Route("/c/{id}", pages.conversation),
+        Route("/c/{id}/earlier", pages.earlier),
+        Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
+        Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+        Route("/api/messages/{id}/text", posts.source),
+        Route("/messages", posts.command, methods=["POST"]),
+        Route("/api/settings", preferences.sheet),
+        Route("/api/opening", preferences.preview, methods=["POST"]),
+        Route("/api/conversations/{id}/settings", preferences.sheet),
+        Route("/api/conversations/{id}/settings", preferences.choose, methods=["POST"]),
+        Route("/api/defaults", preferences.keep_defaults, methods=["POST"]),
+        Route("/api/messages/{id}/pin", preferences.pin, methods=["POST"]),
+        Route("/api/presets/{id}", presets.save, methods=["POST"]),
+        Route("/api/presets/{id}/delete", presets.delete, methods=["POST"]),
+        Route("/api/pairing-code", devices.invite, methods=["POST"]),
+        Route(PAIR_PATH, devices.connected),
+        Route(PAIR_PATH, devices.pair, methods=["POST"]),
+        Route("/health", pages.health),
+        WebSocketRoute("/ws", chat),
+        Route(f"/static/{static_build()}/offline.html", pages.offline),
+        Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
+    ]
 
 
 def _guard(languages: Languages, sharing: Sharing | None) -> list[Middleware]:
