@@ -17,6 +17,7 @@ from inference.models.prepared import PreparedModel, Progress
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.scheduler import WaitingRoom
+from inference.scoring import ScoringRoom
 from inference.shared_prefixes import SharedPrefixes
 from inference.token_blocks import common_prefix
 from inference.tokenization import ChatTokenizer
@@ -58,6 +59,7 @@ class ModelLoader:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         shared: SharedPrefixes,
+        scoring: ScoringRoom,
         close: Close,
     ) -> tuple[Worker, MemoryPlan]:
         """Load the weights, divide the memory, and compute what every conversation begins with."""
@@ -67,7 +69,7 @@ class ModelLoader:
         plan = MemoryPlan.for_model(backend.description, self.config)
         cache.capacity_bytes = plan.prefix_cache_bytes
         keeper.restore(backend, prepared)
-        worker = Worker(backend, plan, self.config, waiting, cache, keeper, close, shared)
+        worker = Worker(backend, plan, self.config, waiting, cache, keeper, close, shared, scoring)
         prefix_of = partial(shared_prefix, tokenizing.tokenizer, thinking=self.config.thinking)
         own = prefix_of(self.config.system_prompt)
         worker.pin(own)
