@@ -73,13 +73,15 @@ class GenerationRequest:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts of one reply. `cached_tokens` of the `prompt_tokens` were not computed again;
-    `reasoning_tokens` of the `completion_tokens` came before the answer.
+    `reasoning_tokens` of the `completion_tokens` came before the answer. `kv_tokens` had keys and values in
+    memory at its end.
     """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
     reasoning_tokens: int = 0
+    kv_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

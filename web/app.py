@@ -33,6 +33,7 @@ from storage.database import Database
 from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
+from storage.scores import Scores
 from web import devices, pages, posts, preferences, presets
 from web.access import AccessGuard
 from web.assets import Assets
@@ -45,6 +46,8 @@ from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
@@ -206,13 +209,16 @@ def _build_services(
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches = Branches(database, cut_of)
+    rereading = Rereading(conversations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
         trash=Trash(engine, conversations, branches, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts),
+        turns=Turns(engine, conversations, generations, prompts, rereading),
+        rereading=rereading,
+        scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,
