@@ -34,7 +34,7 @@ from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.scores import Scores
-from web import devices, pages, posts, preferences, presets
+from web import compare, devices, pages, posts, preferences, presets, record, reply_tokens
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -160,6 +160,7 @@ def _routes() -> list[BaseRoute]:
         Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
         Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
+        *_review_routes(),
         Route("/messages", posts.command, methods=["POST"]),
         Route("/api/settings", preferences.sheet),
         Route("/api/opening", preferences.preview, methods=["POST"]),
@@ -176,6 +177,20 @@ def _routes() -> list[BaseRoute]:
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
         Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
+    ]
+
+
+def _review_routes() -> list[BaseRoute]:
+    """How a reply came about, its tokens, and versions beside each other."""
+    return [
+        Route("/api/messages/{id}/record", record.sheet),
+        Route("/api/messages/{id}/prompt", record.prompt),
+        Route("/compare/{id}", compare.page),
+        Route("/replies/{id}/tokens", reply_tokens.page),
+        Route("/api/replies/{id}/tokens", reply_tokens.window),
+        Route("/api/replies/{id}/scores", reply_tokens.progress),
+        Route("/api/replies/{id}/scores", reply_tokens.begin, methods=["POST"]),
+        Route("/api/replies/{id}/scores/stop", reply_tokens.stop, methods=["POST"]),
     ]
 
 

@@ -20,6 +20,7 @@ from web.device_names import device_words
 from web.generation import RunningView
 from web.language import Language
 from web.markdown import render_in_parts, render_plain
+from web.review_views import CompareView, RecordView, TokensPage
 from web.settings_view import SettingsView
 from web.views import (
     ChatPage,
@@ -34,7 +35,7 @@ from web.views import (
     SystemView,
     TranscriptView,
 )
-from web.wording import day_label, range_in_words, thought_words, waiting_line
+from web.wording import day_label, duration_words, range_in_words, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -63,6 +64,7 @@ class Presenter:
             "plural": language.plural,
             "number": language.number,
             "sentence": language.sentence,
+            "duration": partial(duration_words, language),
             "device_words": partial(device_words, language),
             "range_in_words": partial(range_in_words, language),
             "thought_words": partial(thought_words, language),
@@ -104,6 +106,18 @@ class Presenter:
     def settings(self, settings: SettingsView) -> str:
         """The inside of the sheet of settings."""
         return self._render("_settings.html", settings=settings)
+
+    def record(self, record: RecordView) -> str:
+        """The inside of the sheet of one reply."""
+        return self._render("_record.html", record=record)
+
+    def compare(self, compare: CompareView) -> str:
+        """The page of two branches side by side."""
+        return self._render("compare.html", compare=compare)
+
+    def tokens(self, page: TokensPage) -> str:
+        """The page of one reply's tokens."""
+        return self._render("reply_tokens.html", page=page)
 
     def transcript(self, transcript: TranscriptView) -> str:
         """All messages of a branch."""

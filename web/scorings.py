@@ -1,4 +1,7 @@
-"""How likely the model found the tokens of replies: asked for by people, computed by the engine, kept. Event loop."""
+"""How likely the model found the tokens of replies: people ask, the engine computes, and it is kept.
+
+Event loop.
+"""
 
 from __future__ import annotations
 

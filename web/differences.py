@@ -1,0 +1,62 @@
+"""Where two texts differ, word by word. Pure; long texts take a while: call it from a pool thread.
+
+Lines are matched first, then the words of those lines that changed: so the time stays bounded, and what is
+alike stays together. Word breaks are kept, so that the pieces spell both texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+MAX_WORD_PAIRS = 1_000_000
+"""Two passages with more pairs of words than this are shown as replaced as a whole."""
+
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Text that both have, or only the one that it stands in."""
+
+    text: str
+    changed: bool
+
+
+def differences(one: str, other: str) -> tuple[list[Stretch], list[Stretch]]:
+    """Both texts in stretches."""
+    left: list[Stretch] = []
+    right: list[Stretch] = []
+    for a, b, same in _matched(one.splitlines(keepends=True), other.splitlines(keepends=True)):
+        if same:
+            _add(left, "".join(a), changed=False)
+            _add(right, "".join(b), changed=False)
+            continue
+        for c, d, alike in _words("".join(a), "".join(b)):
+            _add(left, "".join(c), changed=not alike)
+            _add(right, "".join(d), changed=not alike)
+    return left, right
+
+
+def _words(one: str, other: str) -> Iterator[tuple[Sequence[str], Sequence[str], bool]]:
+    a, b = _WORD.findall(one), _WORD.findall(other)
+    if len(a) * len(b) > MAX_WORD_PAIRS:
+        yield a, b, False
+    else:
+        yield from _matched(a, b)
+
+
+def _matched(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str], bool]]:
+    for kind, a_start, a_end, b_start, b_end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        yield a[a_start:a_end], b[b_start:b_end], kind == "equal"
+
+
+def _add(stretches: list[Stretch], text: str, *, changed: bool) -> None:
+    """Append, joined with what stands before where that is of the same kind."""
+    if not text:
+        return
+    if stretches and stretches[-1].changed == changed:
+        text = stretches.pop().text + text
+    stretches.append(Stretch(text, changed))
