@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 MAX_WORD_PAIRS = 1_000_000
 """Two passages with more pairs of words than this are shown as replaced as a whole."""
 
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+_WORD = re.compile(r"\s+|\w+|([^\w\s])\1*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def differences(one: str, other: str) -> tuple[list[Stretch], list[Stretch]]:
 
 
 def _words(one: str, other: str) -> Iterator[tuple[Sequence[str], Sequence[str], bool]]:
-    a, b = _WORD.findall(one), _WORD.findall(other)
+    a, b = ([word[0] for word in _WORD.finditer(text)] for text in (one, other))
     if len(a) * len(b) > MAX_WORD_PAIRS:
         yield a, b, False
     else:

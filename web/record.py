@@ -168,10 +168,10 @@ def _beginning(services: Services, message_id: str) -> tuple[str, str]:
 
 
 def _kv(usage: Json, then: Json | None) -> KVView | None:
-    if not usage.get("kv_tokens") or then is None or then.get("kv_shape") is None:
+    if not usage.get("kv_tokens") or then is None:
         return None
-    layers, heads, head_dim, item_bytes = then["kv_shape"]
-    return KVView(layers, heads, head_dim, item_bytes, usage["kv_tokens"])
+    shape = then.get("kv_shape")
+    return KVView(tuple(shape) if shape else None, then["kv_bytes_per_token"], usage["kv_tokens"])
 
 
 def params_in_words(params: Json) -> dict[str, str]:

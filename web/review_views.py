@@ -65,18 +65,18 @@ class ReadView:
 
 @dataclass(frozen=True, slots=True)
 class KVView:
-    """What the keys and values of `tokens` cost: 2 × layers × heads × head_dim × item_bytes × tokens."""
+    """What the keys and values of `tokens` cost. `shape`: 2 × layers × heads × head_dim × item_bytes are the
+    `token_bytes`; None where layers differ.
+    """
 
-    layers: int
-    heads: int
-    head_dim: int
-    item_bytes: int
+    shape: tuple[int, int, int, int] | None
+    token_bytes: int
     tokens: int
 
     @property
     def nbytes(self) -> int:
-        """The product."""
-        return 2 * self.layers * self.heads * self.head_dim * self.item_bytes * self.tokens
+        """All of them."""
+        return self.token_bytes * self.tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ export const shadeOf = (p) => Math.min(1, -Math.log(Math.max(p, 1e-30)) / DARKES
 /** @param {number} p */
 export function percent(p) {
   if (p >= 0.9995) return t("{share} %", { share: "100" });
-  if (p < 0.0001) return t("under {share} %", { share: "0.01" });
+  if (p < 0.0001) return t("{share} %", { share: "<0.01" });
   return t("{share} %", { share: (100 * p).toFixed(p < 0.01 ? 2 : 1) });
 }
 
