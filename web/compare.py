@@ -20,11 +20,15 @@ from web.versions import common_tokens
 MAX_MESSAGES = 100
 """Of each branch, from where they part."""
 
+MAX_COMPARED = 100_000
+"""Characters after which no longer words are marked, but lines."""
+
 
 async def page(request: Request) -> Response:
     """Two versions of one message, and what follows each."""
     services: Services = request.state.services
-    message_id, other_id = request.path_params["id"], request.query_params.get("with")
+    query = request.query_params
+    message_id, other_id = query.get("one", request.path_params["id"]), query.get("with")
     view = await run_in_threadpool(_compare_view, services, message_id, other_id)
     return HTMLResponse(await run_in_threadpool(services.presenter(request).compare, view))
 
@@ -38,7 +42,7 @@ def _compare_view(services: Services, message_id: str, other_id: str | None) -> 
         place = versions.index(message.id)
         other_id = versions[place - 1] if place else versions[1]
     if other_id not in versions:
-        raise NotFound(f"There is no other version {other_id} of this message.")
+        raise NotFound(f"There is no version {other_id} of this message.")
     left, right = sorted((message.id, other_id), key=versions.index)
     conversation = services.conversations.get(message.conversation_id)
     branches = [_following(services, each) for each in (left, right)]
@@ -86,9 +90,11 @@ def _rows(
     left: Sequence[MessageRecord], right: Sequence[MessageRecord]
 ) -> list[tuple[CellView | None, CellView | None]]:
     rows: list[tuple[CellView | None, CellView | None]] = []
+    compared = 0
     for one, other in zip_longest(left, right):
         if one is not None and other is not None:
-            stretches = differences(one.text, other.text)
+            stretches = differences(one.text, other.text, words=compared < MAX_COMPARED)
+            compared += len(one.text) + len(other.text)
             rows.append((_cell(one, stretches[0]), _cell(other, stretches[1])))
         else:
             only = one or other

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.differences import MAX_WORD_PAIRS, differences
+from web.differences import MAX_PAIRS, differences
 
 TEXTS = st.text(st.sampled_from("a b가\n.*😀"), max_size=40)
 
@@ -30,5 +30,5 @@ def test_the_stretches_spell_both_texts_and_agree_on_what_is_the_same(one: str, 
 
 
 def test_long_passages_without_a_common_line_are_marked_as_a_whole() -> None:
-    words = int(MAX_WORD_PAIRS**0.5) + 1
+    words = int(MAX_PAIRS**0.5) + 1
     assert len(changed("a " * words, "b " * words)[0]) == 1

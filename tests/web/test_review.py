@@ -127,7 +127,7 @@ def test_what_cannot_be_written_again_or_scored_says_why(serve: Serve) -> None:
         with served.database.write() as session:
             message = session.get_one(Message, whole.id)
             message.model = change.get("model", whole.model)
-            message.context = change["context"] if "context" in change else {**whole.context, **change}
+            message.context = change.get("context", {**whole.context, **change})
         assert reason in record(served, whole.id)
         ref = client.send("regenerate", **place(first), repeat=True)
         assert reason in client.wait_for("error", ref=ref)["message"]
@@ -140,9 +140,8 @@ def test_the_record_tells_what_was_measured_and_what_the_model_read(serve: Serve
     client = served.ready_client()
     first, _ = client.say_and_wait("hello")
     reply = stored(served, first["reply_id"])
-    prompt = (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
-    )
+    start, end = "<|im_start|>", "<|im_end|>\n"
+    prompt = f"{start}system\nBe brief.{end}{start}user\nhello{end}{start}assistant\n"
     assert served.get(f"/api/messages/{reply.id}/prompt").text == prompt
     assert reply.usage["prompt_tokens"] == len(prompt) - 3 * 11 - 2 * 9  # specials are one token each
     assert reply.context["template_sha256"] == hashlib.sha256(CHATML.encode()).hexdigest()
