@@ -111,6 +111,7 @@ def _doubt(then: Json | None, now: Json | None) -> str | None:
 
 def _path(usage: Json, timings: Json, context: Json) -> PathView:
     return PathView(
+        begun=context.get("begun", 0),
         tokenize_s=context.get("tokenize_s"),
         queue_s=timings.get("queue_s"),
         prefill_s=timings.get("prefill_s"),

@@ -16,8 +16,11 @@ from web.versions import Repetition
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """Seconds of each step, and what it handled."""
+    """Seconds of each step, and what it handled. `begun` tokens were there before the reply went on; all else
+    tells of what came then.
+    """
 
+    begun: int
     tokenize_s: float | None
     queue_s: float | None
     prefill_s: float | None
