@@ -50,12 +50,10 @@ class TokenView {
   /** Where a key leads. @param {KeyboardEvent} event */
   #target({ key, ctrlKey, metaKey, altKey }) {
     if (ctrlKey || metaKey || altKey) return null;
-    const steps = { ArrowRight: 1, ArrowLeft: -1, PageDown: 50, PageUp: -50 };
+    const steps = { ArrowRight: 1, ArrowLeft: -1, PageDown: 50, PageUp: -50, Home: -this.#total, End: this.#total };
+    const lines = { ArrowDown: 1, ArrowUp: -1 };
     if (key in steps) return this.#chosen + steps[key];
-    if (key === "Home") return 0;
-    if (key === "End") return this.#total - 1;
-    if (key === "ArrowDown" || key === "ArrowUp") return this.#lineAway(key === "ArrowDown" ? 1 : -1);
-    return null;
+    return key in lines ? this.#lineAway(lines[key]) : null;
   }
 
   /** The nearest token on the line below or above. @param {1 | -1} way */
