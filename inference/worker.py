@@ -122,7 +122,8 @@ class Worker:
             self._scoring.let_go()
         kv = self.backend.create_kv(len(sequence.prompt_ids))
         # All but the last token: its logits are needed, so it is always computed.
-        self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
+        reusable = sequence.prompt_ids[:-1][: sequence.request.reuse_at_most]
+        self.backend.append_blocks(kv, self._cache.match(reusable))
         self._running[sequence.request.id] = sequence
         sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
         sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)

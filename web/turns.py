@@ -212,6 +212,8 @@ class Turns:
             params=as_json(params),
         )
         request, context = self._prompts.request(tokenizing, reread.branch, fitted, params)
+        reused = (reply.usage or {}).get("cached_tokens")
+        request = replace(request, reuse_at_most=reused, reusable_tokens=0)
         context |= {"tokenize_s": tokenize_s, "repeats": reply.id}
         begin = self._conversations.begin_reply
         return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False))
