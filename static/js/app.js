@@ -106,7 +106,7 @@ async function openHelp() {
 
 /** @param {HTMLElement} reply */
 async function openRecord(reply) {
-  const sheet = await import("./record.js");
+  const sheet = await fetchPart("./record.js", "sheet", "settings", "record");
   sheet.openRecord(reply, (message, how) => chat.act("regenerate", message, message.dataset.messageId, how));
 }
 

@@ -2,8 +2,6 @@ import { t } from "./language.js";
 import { judge, readParams } from "./settings-fields.js";
 import { closable } from "./sheet.js";
 
-const styled = stylesheet("record");
-
 /** The sheet that tells how a reply came about, and has it written again. */
 class Record {
   #dialog = document.getElementById("record");
@@ -29,7 +27,6 @@ class Record {
     this.#act = act;
     this.#dialog.showModal();
     let html = null;
-    await styled;
     try {
       const response = await fetch(`/api/messages/${encodeURIComponent(reply.dataset.messageId)}/record`);
       if (response.ok) html = await response.text();
@@ -54,15 +51,6 @@ class Record {
     this.#dialog.close();
     this.#act(this.#reply, how);
   }
-}
-
-/** Loads a style sheet; resolves once it is there, or cannot be. @param {string} name */
-function stylesheet(name) {
-  const link = document.createElement("link");
-  link.rel = "stylesheet";
-  link.href = new URL(`../css/${name}.css`, import.meta.url).href;
-  document.head.append(link);
-  return new Promise((resolve) => ["load", "error"].forEach((end) => link.addEventListener(end, resolve)));
 }
 
 let record = null;
