@@ -80,14 +80,18 @@ def _record_view(services: Services, reply_id: str) -> RecordView:
         seed=(reply.params or {}).get("seed"),
         model=reply.model,
         ran_on=then,
-        template=context.get("template_sha256"),
-        system=context.get("system_hash"),
+        template=context.get("template_sha256") or _beginning_of_hash(context.get("template_hash")),
+        system=_beginning_of_hash(context.get("system_hash")),
         obstacle=obstacle,
         doubt=None if obstacle else _doubt(then, ran_on(services.engine)),
         repetition=repetition_of(services.conversations, reply),
         compared_with=(siblings.previous_id or siblings.next_id) if siblings else None,
         form=_form(services, reply),
     )
+
+
+def _beginning_of_hash(digits: str | None) -> str | None:
+    return f"{digits}…" if digits else None
 
 
 def _obstacle(services: Services, reply: MessageRecord) -> str | None:

@@ -207,6 +207,19 @@ def test_a_scoring_can_be_stopped_and_leaves_nothing(serve: Serve) -> None:
     assert Scores(served.database).get(first["reply_id"]) is None
 
 
+def test_a_scoring_that_fails_says_why_and_can_be_asked_for_again(serve: Serve) -> None:
+    served = serve()
+    first, _ = served.ready_client().say_and_wait("hello")
+    address = f"/api/replies/{first['reply_id']}/scores"
+    served.backends[0].fail_with = RuntimeError("broken")
+    state = served.post(address, {}).json()
+    deadline = time.monotonic() + WAIT_S
+    while state["state"] == "running" and time.monotonic() < deadline:
+        state = served.get(address).json()
+    assert (state["state"], "broken" in state["error"]) == ("failed", True)
+    assert len(scored(served, first["reply_id"])["tokens"]) == len("hello")
+
+
 def test_versions_are_compared_with_what_followed_them_and_nothing_in_them_is_markup(serve: Serve) -> None:
     served = serve(lambda prompt: prompt.rpartition("user\n")[2].strip() + " <b>&amp;</b>")
     client = served.ready_client()
