@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, literal_column, select
+from sqlalchemy import Integer, func, literal_column, select
 
 from storage.database import Database
 from storage.records import UsageTotals
@@ -22,8 +22,14 @@ class Usage:
 
     def totals(self, since: datetime | None = None) -> UsageTotals:
         """Of all replies that are stored, or of those that ended since then."""
-        sums = (func.coalesce(func.sum(literal_column(term)), 0) for term in USAGE_TERMS)
-        query = select(func.count(), *sums).select_from(Message).where(HAS_USAGE)
+        query = (
+            select(
+                func.count(),
+                *[func.coalesce(func.sum(literal_column(term, Integer())), 0) for term in USAGE_TERMS],
+            )
+            .select_from(Message)
+            .where(HAS_USAGE)
+        )
         if since is not None:
             query = query.where(Message.finished_at >= since)
         with self._database.read() as session:

@@ -1,7 +1,7 @@
 """The glossary's terms in their order, and what this machine has to say about each.
 
-The paragraphs are written in each language by itself: `templates/learn/CODE.html` has one macro a term, called
-like it with _ for -. A slug is the term's anchor: links from anywhere rely on it.
+The paragraphs are written in each language by itself: `templates/learn/CODE.html` has a macro for each term,
+called as its slug with _ for -. A slug is the term's anchor: links from anywhere rely on it.
 """
 
 from __future__ import annotations

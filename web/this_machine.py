@@ -130,7 +130,8 @@ def _of_model(
             n=number(plan.window),
         )
     yield "context-window", window
-    yield "quantization", f"{model.name}: {language.sentence(model.quantization)}."
+    how = language.sentence(model.quantization)
+    yield "quantization", t("{model}: {quantization}.", model=model.name, quantization=how)
     sixteen = number(2 * model.parameters / 2**20)
     yield (
         "bf16",
@@ -174,7 +175,7 @@ def _kv_cache(language: Language, machine: Machine, model: ModelDescription) -> 
     if shape is None:
         return whole
     factors = " × ".join(str(n) for n in (2, shape.layers, shape.heads, shape.head_dim, shape.value_bytes))
-    return f"{whole} {factors} = {language.number(per_token)}."
+    return f"{whole} {factors} = " + language.t("{n} bytes a token.", n=language.number(per_token))
 
 
 def _attention(language: Language, shape: KvShape | None, model: ModelDescription) -> str:
@@ -195,8 +196,8 @@ def _of_files(language: Language, prepared: PreparedModel, window: int) -> Itera
         language.t(
             "{model} begins with temperature {temperature} and top-p {top_p}.",
             model=prepared.name,
-            temperature=f"{params.temperature:g}",
-            top_p=f"{params.top_p:g}",
+            temperature=format(params.temperature, "g"),
+            top_p=format(params.top_p, "g"),
         ),
     )
     yield (
