@@ -73,7 +73,7 @@ class TextTokenizer:
         except ModelUnusable:
             raise
         except Exception as error:  # the tokenizers library raises bare Exception on a bad file
-            raise ModelUnusable(f"The tokenizer in {file.parent.name} cannot be read: {error}.") from error
+            raise _unreadable(file, error) from error
 
     def pieces(self, text: str) -> tuple[Piece, ...]:
         """The tokens of a text, in its order."""
@@ -107,6 +107,11 @@ def spelled(raw: bytes) -> tuple[str | bytes, ...]:
     )
 
 
+def _unreadable(file: Path, error: Exception) -> ModelUnusable:
+    why = error.strerror if isinstance(error, OSError) else error  # no path: this is shown to guests too
+    return ModelUnusable(f"The tokenizer in {file.parent.name} cannot be read: {why}.")
+
+
 def _is_whole(character: str) -> bool:
     return not "\udc80" <= character <= "\udcff"
 
@@ -123,7 +128,7 @@ class TokenizerShelf:
         try:
             stat = file.stat()
         except OSError as error:
-            raise ModelUnusable(f"The tokenizer in {file.parent.name} cannot be read: {error}.") from error
+            raise _unreadable(file, error) from error
         key = (file, stat.st_size, stat.st_mtime_ns)
         with self._lock:
             tokenizer = self._kept.get(key)

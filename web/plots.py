@@ -15,15 +15,13 @@ TOP = 4
 class Plot:
     """An area under a line, and a second one on top of it where there is one; path data, maybe empty.
 
-    highest: the value at the top of the box, at least 1 of its unit. now: the newest value; None where there
-    is none just now.
+    highest: the value at the top of the box.
     """
 
     line: str
     area: str
     above: str
     highest: float
-    now: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,6 @@ def plot(values: Sequence[float | None], places: int, above: Sequence[float | No
         area=" ".join(f"{_line(run)} V{HEIGHT} H{_n(run[0][0])} Z" for run in runs),
         above=f"{_line(upper)} L{_pairs(lower[::-1])} Z" if upper else "",
         highest=highest,
-        now=values[-1] if values else None,
     )
 
 

@@ -41,6 +41,7 @@ async def _view(request: Request) -> StatusView:
         memory=memory_view(engine, engine.model, engine.plan) if engine.model and engine.plan else None,
         chats=await run_in_threadpool(_chats, services.conversations, engine.running),
         plots=plots_of(telemetry.history()),
+        just_now=telemetry.just_now(),
         lately=telemetry.lately(),
         stored=await telemetry.stored(),
     )

@@ -67,6 +67,7 @@ class StatusView:
     memory: MemoryView | None
     chats: Sequence[ChatLine]
     plots: StatusPlots
+    just_now: Interval | None
     lately: Interval | None
     stored: Stored
 

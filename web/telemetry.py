@@ -22,6 +22,7 @@ from storage.usage import Usage
 
 SAMPLE_S = 2.0
 SAMPLES = 300
+NOW_SAMPLES = 5
 STORED_FOR_S = 5.0
 
 
@@ -37,12 +38,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What happened between two samples.
+    """What happened between two samples, and what ran at its end.
 
     server_tok_s: tokens written a second, by all chats together. chat_tok_s: tokens after the first, per
     second that a chat was being written. prefill_tok_s: prompt tokens computed, per second of computing them.
-    ttft_s: the mean of those that came. None where there was nothing. cached_tokens and prefill_tokens: of
-    prompts, reused and computed.
+    ttft_s: the mean of the `first_tokens` that came. None where there was nothing. Of prompts, cached_tokens
+    were reused and prefill_tokens computed.
     """
 
     seconds: float
@@ -50,6 +51,7 @@ class Interval:
     chat_tok_s: float | None
     prefill_tok_s: float | None
     ttft_s: float | None
+    first_tokens: int
     cached_tokens: int
     prefill_tokens: int
     running: int
@@ -65,6 +67,7 @@ class Interval:
             chat_tok_s=_rate(new.decode_tokens - old.decode_tokens, new.writing_s - old.writing_s),
             prefill_tok_s=_rate(new.prefill_tokens - old.prefill_tokens, new.prefill_s - old.prefill_s),
             ttft_s=_mean(new.ttft_s - old.ttft_s, new.first_tokens - old.first_tokens),
+            first_tokens=new.first_tokens - old.first_tokens,
             cached_tokens=new.cached_tokens - old.cached_tokens,
             prefill_tokens=new.prefill_tokens - old.prefill_tokens,
             running=after.running,
@@ -120,6 +123,14 @@ class Telemetry:
     def lately(self) -> Interval | None:
         """All of `history` as one interval; None before there is any."""
         return Interval.between(self._ring[0], self._ring[-1]) if len(self._ring) > 1 else None
+
+    def just_now(self) -> Interval | None:
+        """The last ten seconds, so that a slow machine's figures do not jump; None before there are two
+        samples.
+        """
+        if len(self._ring) < 2:
+            return None
+        return Interval.between(self._ring[max(0, len(self._ring) - 1 - NOW_SAMPLES)], self._ring[-1])
 
     async def stored(self) -> Stored:
         """What the stored replies cost, at most a few seconds old. Raises `StorageError`."""

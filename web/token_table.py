@@ -148,7 +148,7 @@ def piece_groups(pieces: Sequence[Piece]) -> Iterator[PieceGroup]:
             spelled = raw.decode()
         except UnicodeDecodeError:
             continue
-        yield PieceGroup(run, spelled if len(run) > 1 else "")
+        yield PieceGroup(run, spelled.strip() if len(run) > 1 else "")
         run, raw = [], b""
     if run:
         yield PieceGroup(run, "")

@@ -33,7 +33,7 @@ def installed_tokenizers(models_dir: Path, loaded: PreparedModel | None = None) 
 
 def _gguf_files(models_dir: Path) -> Iterator[InstalledTokenizer]:
     known = {f"gguf-{entry.wheel.member_sha256[:16]}": entry.name for entry in CATALOGUE.values()}
-    for file in models_dir.glob("gguf-*/tokenizer.json"):
+    for file in sorted(models_dir.glob("gguf-*/tokenizer.json")):
         folder = file.parent
         yield InstalledTokenizer(known.get(folder.name) or _described(folder) or folder.name, file)
 
