@@ -33,4 +33,5 @@ class Usage:
         if since is not None:
             query = query.where(Message.finished_at >= since)
         with self._database.read() as session:
-            return UsageTotals(*session.execute(query).one())
+            replies, prompt, cached, completion = session.execute(query).one()
+        return UsageTotals(replies, prompt, cached, completion)

@@ -1,7 +1,7 @@
 """The last ten minutes of the engine, and what it did in all: for the pages that tell of it. Event loop.
 
 Every two seconds the engine's snapshot goes into a ring; rates are differences of its counts. What is stored
-is summed in a pool thread, at most every few seconds however many people look.
+is summed in a pool thread, at most once a second however many people look.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from storage.usage import Usage
 SAMPLE_S = 2.0
 SAMPLES = 300
 NOW_SAMPLES = 5
-STORED_FOR_S = 5.0
+STORED_FOR_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Telemetry:
         return Interval.between(self._ring[max(0, len(self._ring) - 1 - NOW_SAMPLES)], self._ring[-1])
 
     async def stored(self) -> Stored:
-        """What the stored replies cost, at most a few seconds old. Raises `StorageError`."""
+        """What the stored replies cost, at most a second old. Raises `StorageError`."""
         if self._stored is None or self._clock() - self._stored[0] > STORED_FOR_S:
             self._stored = (self._clock(), await run_in_threadpool(self._sum))
         return self._stored[1]
