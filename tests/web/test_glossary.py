@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,9 +65,9 @@ def test_the_numbers_are_this_machine_s_or_said_to_be_missing(serve: Serve) -> N
     )
     assert here(served, "context-window", "ko") == "여기서 대화 하나에는 토큰 512개까지 들어가요."
     client.say_and_wait("hello")
-    for _ in range(20 * WAIT_S):
-        if here(served, "ttft").startswith("The last reply here began after"):
-            break
+    deadline = time.monotonic() + WAIT_S
+    while not here(served, "ttft").startswith("The last reply here began after"):
+        assert time.monotonic() < deadline
     assert re.fullmatch(r"Here, prompts were read at [\d,.]+ tokens a second\.", here(served, "prefill"))
     assert re.fullmatch(r"Here, a chat was written at [\d,.]+ tokens a second\.", here(served, "decode"))
     assert "1초에 토큰" in here(served, "decode", "ko")

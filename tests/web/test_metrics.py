@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,7 +13,6 @@ from tests.web.serving import WAIT_S, Served
 from web.metrics import exposition
 
 Serve = Callable[..., Served]
-TOLD_WITHIN = WAIT_S * 20
 
 
 def read(text: str) -> Mapping[tuple[str, ...], float]:
@@ -25,7 +25,8 @@ def read(text: str) -> Mapping[tuple[str, ...], float]:
 
 def scrape(served: Served, replies: int) -> Mapping[tuple[str, ...], float]:
     """The metrics, once so many replies have begun: they are told of between two steps."""
-    for _ in range(TOLD_WITHIN):
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
         response = served.get("/metrics")
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"

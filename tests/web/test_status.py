@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,7 +22,8 @@ MIB = 2**20
 
 def now(served: Served, wanted: str) -> str:
     """The changing part, once it shows something: a pattern."""
-    for _ in range(20 * WAIT_S):
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
         text = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", served.get("/status/now").text)))
         if re.search(wanted, text):
             return text
