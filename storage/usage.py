@@ -33,5 +33,4 @@ class Usage:
         if since is not None:
             query = query.where(Message.finished_at >= since)
         with self._database.read() as session:
-            replies, prompt, cached, completion = session.execute(query).one()
-        return UsageTotals(replies, prompt, cached, completion)
+            return UsageTotals(*map(int, session.execute(query).one()))
