@@ -1,7 +1,7 @@
 """What single tokens are: the bytes behind each, and which of them only together are characters. Torch-free.
 
-A byte-level vocabulary spells bytes with letters (GPT-2's: bytes that print stand for themselves, the others
-follow from U+0100 on); one of SentencePiece spells a space as ▁ and single bytes as <0xEC>.
+A byte-level vocabulary spells bytes with letters (`ALPHABET`); one of SentencePiece spells a space as ▁ and
+single bytes as <0xEC>.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer
+
+from inference.token_pieces import ALPHABET
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -38,7 +40,7 @@ class Pieces:
         self._tokenizer = tokenizer
         self._specials = {i: t.content for i, t in tokenizer.get_added_tokens_decoder().items() if t.special}
         decoder = json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
-        self._letters = _byte_letters() if "ByteLevel" in decoder else None
+        self._letters = ALPHABET if "ByteLevel" in decoder else None
 
     def data(self, token_id: int) -> bytes:
         """The bytes of a token; none for an id that is not in the vocabulary."""
@@ -83,10 +85,3 @@ class Pieces:
             said = "" if place else text
             pieces.append(Piece(token_id, self.data(token_id), token_id in self._specials, group, said))
         open_ids.clear()
-
-
-def _byte_letters() -> dict[str, int]:
-    printing: Sequence[int] = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printing]
-    letters = {chr(byte): byte for byte in printing}
-    return letters | {chr(0x100 + place): byte for place, byte in enumerate(others)}

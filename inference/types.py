@@ -218,26 +218,13 @@ class ModelStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class KVShape:
-    """What the keys and values of one token consist of: in each of `layers`, `heads` vectors of `head_dim`
-    numbers of `item_bytes` bytes, once for keys and once for values.
-    """
-
-    layers: int
-    heads: int
-    head_dim: int
-    item_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class ModelDescription:
     """What runs. Everything here is shown to people.
 
     name: as people know it. source: the catalogue name, repository, folder or file it came from.
     parameters: the number of weights. context_window: in tokens. quantization: in words, naming what is left
     out. kv_bytes_per_token: bytes of keys and values that one token of context costs.
-    free_bytes: memory of the device that was free once the weights were loaded. kv_shape: what
-    kv_bytes_per_token is the product of; None where layers differ.
+    free_bytes: memory of the device that was free once the weights were loaded.
     """
 
     name: str
@@ -254,4 +241,3 @@ class ModelDescription:
     threads: int
     free_bytes: int
     eos_token_ids: tuple[int, ...] = field(default=())
-    kv_shape: KVShape | None = None

@@ -20,7 +20,7 @@ from storage.records import MessageRecord, ScoresRecord
 from web.errors import KNOWN_ERRORS, Refused
 from web.pages import refusal_of
 from web.record import find_reply
-from web.review_views import TokensPage
+from web.review_views import ReplyTokensPage
 from web.services import Services
 
 WINDOW = 500
@@ -38,7 +38,7 @@ async def page(request: Request) -> Response:
     state = await services.scorings.progress(reply_id)
     conversation = await run_in_threadpool(services.conversations.get, reply.conversation_id)
     tokenizing = services.engine.tokenizing
-    view = TokensPage(
+    view = ReplyTokensPage(
         id=reply.id,
         conversation_id=conversation.id,
         title=conversation.title,
@@ -51,7 +51,7 @@ async def page(request: Request) -> Response:
         state=state.state,
         computed_by={"model": kept.model, **kept.computed_by} if kept else None,
     )
-    return HTMLResponse(await run_in_threadpool(services.presenter(request).tokens, view))
+    return HTMLResponse(await run_in_threadpool(services.presenter(request).reply_tokens, view))
 
 
 async def window(request: Request) -> Response:

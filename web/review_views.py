@@ -68,7 +68,7 @@ class ReadView:
 
 @dataclass(frozen=True, slots=True)
 class KVView:
-    """What the keys and values of `tokens` cost. `shape`: 2 × layers × heads × head_dim × item_bytes are the
+    """What the keys and values of `tokens` cost. `shape`: 2 × layers × heads × head_dim × value_bytes are the
     `token_bytes`; None where layers differ.
     """
 
@@ -163,7 +163,7 @@ class CompareView:
 
 
 @dataclass(frozen=True, slots=True)
-class TokensPage:
+class ReplyTokensPage:
     """The page of a reply's tokens. `pieces` whether the installed model can spell them; `obstacle` says, in
     English, why probabilities cannot be computed. `computed_by` tells what computed those that are kept.
     """

@@ -9,12 +9,16 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 
 from inference.engine import Engine
+from inference.kv_shape import KvShape
+from inference.models.prepared import PreparedModel
 from inference.scoring import ScoreEnd, ScoreEvent, ScoreProgress, ScoreRequest, TokenScores
+from inference.types import ModelDescription
 from storage.conversations import Conversations
 from storage.errors import NotFound, StorageError
 from storage.records import MessageRecord, NewScores, ScoresRecord
@@ -128,10 +132,10 @@ def ran_on(engine: Engine) -> dict[str, Any] | None:
     """What computes now, as records keep it; None before the model is loaded. `kv_shape`: layers, heads,
     numbers a head, bytes a number.
     """
-    model = engine.description
-    if model is None:
+    model, tokenizing = engine.description, engine.tokenizing
+    if model is None or tokenizing is None:
         return None
-    shape = model.kv_shape
+    shape = _kv_shape(tokenizing.model, model)
     return {
         "source": model.source,
         "backend": model.backend,
@@ -139,5 +143,10 @@ def ran_on(engine: Engine) -> dict[str, Any] | None:
         "quantization": model.quantization,
         "compute_dtype": model.compute_dtype,
         "kv_bytes_per_token": model.kv_bytes_per_token,
-        "kv_shape": [shape.layers, shape.heads, shape.head_dim, shape.item_bytes] if shape else None,
+        "kv_shape": [shape.layers, shape.heads, shape.head_dim, shape.value_bytes] if shape else None,
     }
+
+
+@lru_cache(maxsize=2)
+def _kv_shape(prepared: PreparedModel, model: ModelDescription) -> KvShape | None:
+    return KvShape.of(prepared, model)

@@ -11,7 +11,6 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 from inference.backends.base import BlockArrays
-from inference.types import KVShape
 
 GROWTH_TOKENS = 256
 
@@ -28,12 +27,6 @@ class TorchKVBlock:
     def of(cls, layers: tuple[tuple[torch.Tensor, torch.Tensor], ...], length: int) -> TorchKVBlock:
         """A block of these tensors, which it owns."""
         return cls(layers, length, sum(keys.nbytes + values.nbytes for keys, values in layers))
-
-    @property
-    def shape(self) -> KVShape | None:
-        """What the keys and values of one token are; None where layers or keys and values differ."""
-        kinds = {(t.shape[0], t.shape[2], t.element_size()) for pair in self.layers for t in pair}
-        return KVShape(len(self.layers), *kinds.pop()) if len(kinds) == 1 else None
 
     def first(self, length: int) -> TorchKVBlock:
         """The first `length` tokens: views of them, unless it is all."""

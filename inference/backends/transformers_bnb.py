@@ -158,7 +158,6 @@ class TransformersBackend:
             threads=torch.get_num_threads(),
             free_bytes=free_memory(loaded.device),
             eos_token_ids=prepared.eos_token_ids,
-            kv_shape=block.shape,
         )
 
     @torch.inference_mode()

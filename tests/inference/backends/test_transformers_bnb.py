@@ -22,7 +22,6 @@ from inference.pacing import Pace
 from inference.prefix_cache import PrefixCache
 from inference.sampler import token_logprob
 from inference.scoring import ScoreRequest, Scoring, ScoringRoom
-from inference.types import KVShape
 from tests.inference.backends.tiny import WINDOW, write_tiny_llama
 from tests.inference.doubles import VOCAB_SIZE, engine_config, no_progress
 
@@ -287,11 +286,3 @@ def test_scores_are_those_of_one_forward_pass_of_transformers(
         kv = backend.create_kv()
         row = backend.prefill(kv, [*prompt, *reply[:place]], logits=True)
         assert found.logprobs[place] == pytest.approx(token_logprob(row, token, 4).logprob, abs=2e-4)
-
-
-def test_the_shape_of_a_token_s_keys_and_values_is_what_its_bytes_are_the_product_of(
-    backend: TransformersBackend,
-) -> None:
-    shape, total = backend.description.kv_shape, backend.description.kv_bytes_per_token
-    assert shape == KVShape(layers=2, heads=2, head_dim=16, item_bytes=4)
-    assert 2 * shape.layers * shape.heads * shape.head_dim * shape.item_bytes == total
