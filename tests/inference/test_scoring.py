@@ -26,6 +26,7 @@ from inference.scoring import (
     TokenScores,
 )
 from inference.sequence import Sequence
+from inference.tally import Tally
 from inference.types import (
     ChatMessage,
     Delta,
@@ -219,7 +220,9 @@ def test_a_reply_that_needs_the_memory_gets_it(tmp_path: Path) -> None:
 
     plan = MemoryPlan(kv_tokens=600, window=512, max_sequences=2, prefix_cache_bytes=0)
     keeper = PrefixKeeper(cache, None)
-    worker = Worker(backend, plan, engine_config(tmp_path), waiting, cache, keeper, close, scoring=room)
+    worker = Worker(
+        backend, plan, engine_config(tmp_path), waiting, cache, keeper, close, Tally(), scoring=room
+    )
     room.put(ScoreRequest("s", prompt, tuple(b"reply" * 50), 3), ended)
     worker.serve(stopping)
     assert scores_of(events).logprobs.shape == (250,)
