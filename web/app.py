@@ -51,8 +51,10 @@ from web import (
 )
 from web.access import AccessGuard
 from web.assets import Assets
+from web.beginning import Beginnings
 from web.chat import chat
 from web.ending import keep_partials, shut_down
+from web.further_replies import FurtherReplies
 from web.generations import Generations
 from web.hub import Hub
 from web.languages import Languages, load_languages
@@ -249,13 +251,14 @@ def _build_services(
     prompts = Prompts(engine, conversations, new_chats)
     branches = Branches(database, cut_of)
     rereading = Rereading(conversations, prompts)
+    beginnings = Beginnings(engine, conversations, generations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
         trash=Trash(engine, conversations, branches, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts, rereading),
+        turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
         rereading=rereading,
         scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
