@@ -89,6 +89,7 @@ class Conversation(Table):
     updated_at: Mapped[datetime]
     params: Mapped[dict[str, Any] | None]
     thinking: Mapped[bool | None]
+    origin: Mapped[str | None]
 
     def record(self) -> ConversationRecord:
         """A frozen copy."""
@@ -101,6 +102,7 @@ class Conversation(Table):
             created_at=self.created_at,
             updated_at=self.updated_at,
             choices=Choices(self.params or {}, self.thinking),
+            origin=self.origin,
         )
 
 
