@@ -23,8 +23,7 @@ SNAPSHOTS = 2
 
 
 class Database:
-    """One SQLite file with an engine each for readers, which cannot write, for long readings, and for a single
-    writer.
+    """One SQLite file with three engines: readers that cannot write, long readings, and a single writer.
 
     A writer that shared its engine with readers would make them wait behind it.
     """

@@ -88,6 +88,11 @@ def head(version: int = VERSION) -> bytes:
     return b'{"format":"%b","version":%d,"conversations":[\n' % (FORMAT.encode(), version)
 
 
+def another_version(version: object) -> str:
+    """Why a file is not read."""
+    return f"A newer Ondol wrote this file: its format is version {version}, and {VERSION} is known here."
+
+
 def document(conversations: Iterable[ExportedConversation]) -> Iterator[bytes]:
     """A file in pieces, one for each conversation: no more than one of them is in memory."""
     yield head()
