@@ -33,13 +33,15 @@ from storage.database import Database
 from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
-from web import devices, pages, posts, preferences, presets
+from storage.transfer.exporting import Exports
+from web import devices, pages, posts, preferences, presets, transfer
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
+from web.imports import ImportDesk
 from web.languages import Languages, load_languages
 from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
@@ -124,7 +126,8 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, database, languages, sharing)
+        services = _build_services(settings, engine, database, languages, sharing)
+        await run_in_threadpool(services.imports.clear)
         await _note_leftovers(services)
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
@@ -156,6 +159,13 @@ def _routes() -> list[BaseRoute]:
         Route("/c/{id}/earlier", pages.earlier),
         Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
         Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+        Route("/transfer", transfer.page),
+        Route("/c/{id}/print", transfer.printed),
+        Route("/api/conversations/{id}/export", transfer.export_one),
+        Route("/api/export", transfer.export_all),
+        Route("/api/import", transfer.upload, methods=["POST"]),
+        Route("/api/import/{id}", transfer.progress),
+        Route("/api/import/{id}/cancel", transfer.cancel, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
         Route("/messages", posts.command, methods=["POST"]),
         Route("/api/settings", preferences.sheet),
@@ -192,13 +202,23 @@ def _prepare_configured(
 
 
 def _build_services(
-    engine: Engine, database: Database, languages: Languages, sharing: Sharing | None
+    settings: Settings,
+    engine: Engine,
+    database: Database,
+    languages: Languages,
+    sharing: Sharing | None,
 ) -> Services:
+    loop = asyncio.get_running_loop()
+
     async def conclude(reply_id: str) -> InEachLanguage:
         return await services.finished_frames(reply_id)
 
     async def announce() -> None:
         await services.announce_conversations()
+
+    def imported() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop may have closed by now
+            loop.call_soon_threadsafe(lambda: asyncio.ensure_future(announce()))
 
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
@@ -217,6 +237,8 @@ def _build_services(
         new_chats=new_chats,
         presets=kept_presets,
         preferences=kept_preferences,
+        exports=Exports(database),
+        imports=ImportDesk(settings.imports_dir, database.path, imported),
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},

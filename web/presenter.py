@@ -19,6 +19,7 @@ from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.device_names import device_words
 from web.generation import RunningView
 from web.language import Language
+from web.letters import Letter
 from web.markdown import render_in_parts, render_plain
 from web.settings_view import SettingsView
 from web.views import (
@@ -72,6 +73,14 @@ class Presenter:
     def page(self, page: ChatPage) -> str:
         """The whole chat page."""
         return self._render("chat.html", page=page)
+
+    def transfer(self, max_bytes: int, job_id: str | None) -> str:
+        """The page to export and import on; `job_id` is an import that is or was under way."""
+        return self._render("transfer.html", max_bytes=max_bytes, job_id=job_id)
+
+    def letter(self, letter: Letter) -> str:
+        """A conversation to be printed."""
+        return self._render("letter.html", letter=letter)
 
     def error(self, title: str, message: str) -> str:
         """A page that says what is wrong; the title is still to be translated, the message is a sentence."""

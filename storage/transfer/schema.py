@@ -128,3 +128,14 @@ def check_tree(conversation: ExportedConversation) -> None:
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a file."""
     return msgspec.json.schema(ExportedDocument)
+
+
+def chosen_branch(conversation: ExportedConversation) -> list[ExportedMessage]:
+    """The messages from the first to the head, oldest first: what its page shows."""
+    by_id = {message.id: message for message in conversation.messages}
+    branch: list[ExportedMessage] = []
+    above = conversation.head_id
+    while above is not None:
+        branch.append(by_id[above])
+        above = by_id[above].parent_id
+    return branch[::-1]
