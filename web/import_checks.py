@@ -13,11 +13,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from inference.errors import InvalidParams
+from inference.sampling_params import SamplingParams
 from inference.types import Timings
 from storage.errors import ImportRefused
+from storage.records import Choices
 from storage.transfer.schema import ExportedConversation, ExportedMessage, RowId
-from web.opening import Chosen, ChosenParams
-from web.prompts import from_json
+from web.opening import Chosen, ChosenParams, with_choices
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Kept = TypeVar("Kept")
@@ -70,7 +71,7 @@ def _check_record(message: ExportedMessage) -> None:
     _shaped(message.timings, Timings)
     _shaped(message.context, KeptContext)
     if message.params is not None:
-        from_json(message.params)
+        with_choices(SamplingParams(stop=tuple(message.params["stop"])), Choices(message.params))
 
 
 def _shaped(value: Mapping[str, Any] | None, shape: type[Kept]) -> Kept | None:

@@ -95,7 +95,7 @@ class ThinkingView:
 
 @dataclass(frozen=True, slots=True)
 class SettingsView:
-    """The whole sheet. `conversation_id` is None for a chat that has not begun. `thinking` is None where there
+    """The whole sheet. `conversation_id` is None before the first message. `thinking` is None where there
     is no choice.
     """
 

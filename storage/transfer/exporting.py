@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from sqlalchemy import RowMapping, select
+from sqlalchemy import RowMapping, func, select
 from sqlalchemy.orm import Session
 
 from storage.database import Database
@@ -29,6 +29,11 @@ class Exports:
         """One conversation. Raises `NotFound`."""
         with self._database.read() as session:
             return exported(session, conversation_id)
+
+    def count(self) -> int:
+        """How many conversations there are."""
+        with self._database.read() as session:
+            return session.scalar(select(func.count()).select_from(Conversation)) or 0
 
     def everything(self) -> Iterator[ExportedConversation]:
         """All conversations, oldest first, as they are together at the first step: what is changed later is

@@ -54,16 +54,17 @@ class Imports:
 def copied(conversation: ExportedConversation) -> ExportedConversation:
     """The same under other ids, which its content decides."""
     digest = sha256(msgspec.json.encode(conversation)).hexdigest()
+    names = {message.id: derived_id(digest, message.id) for message in conversation.messages}
 
     def renamed(old: str | None) -> str | None:
-        return old and derived_id(digest, old)
+        return old and names[old]
 
     def message(old: ExportedMessage) -> ExportedMessage:
         return msgspec.structs.replace(
             old,
-            id=derived_id(digest, old.id),
+            id=names[old.id],
             parent_id=renamed(old.parent_id),
-            context=old.context and _renamed_left_out(old.context, digest),
+            context=old.context and {key: _renamed(value, names) for key, value in old.context.items()},
         )
 
     return msgspec.structs.replace(
@@ -80,11 +81,13 @@ def derived_id(*parts: str) -> str:
     return sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:ID_LENGTH]
 
 
-def _renamed_left_out(context: Mapping[str, Any], digest: str) -> dict[str, Any]:
-    left_out = context.get("left_out")
-    if not isinstance(left_out, list):
-        return dict(context)
-    return {**context, "left_out": [derived_id(digest, str(old)) for old in left_out]}
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """What a reply's record says, with the new names of the messages that it names."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, list):
+        return [_renamed(each, names) for each in value]
+    return value
 
 
 def _add(session: Session, conversation: ExportedConversation) -> Outcome | None:
