@@ -149,7 +149,7 @@ class ImportDesk:
 
 def too_large(size: int) -> str:
     """Why a file of so many bytes is not taken."""
-    return f"The file has {size / MIB:,.0f} MiB or more; {MAX_FILE_BYTES // MIB:,} MiB are taken at once."
+    return f"The file has {size:,} bytes; at most {MAX_FILE_BYTES:,} are taken at once."
 
 
 def _append(path: Path, content: bytes) -> None:

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from storage.errors import ImportRefused
-from storage.transfer.limits import MAX_ARCHIVE_LIST_BYTES, MAX_FILE_BYTES, MAX_RATIO, MIB, SMALL
+from storage.transfer.limits import MAX_ARCHIVE_LIST_BYTES, MAX_FILE_BYTES, MAX_RATIO, SMALL
 
 MAGIC = b"PK"
 _WANTED = re.compile(r"(?:^|/)conversations(?:-\d+)?\.json$|\.jsonl$", re.IGNORECASE)
@@ -21,12 +21,13 @@ _END_MARK = b"PK\x05\x06"
 _END64 = struct.Struct("<4sQ2H2L4Q")  # the same for large archives (4.3.14), and the locator after it
 _LOCATOR_MARK, _LOCATOR_BYTES = b"PK\x06\x07", 20
 _COMMENT = 2**16
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError)
 UNREADABLE = "The .zip is damaged or of a kind that is not read."
 
 
 @contextmanager
-def members(path: Path) -> Iterator[list[zipfile.ZipInfo]]:
-    """The files in it that hold conversations: those of ChatGPT's export, or llama.cpp's .jsonl.
+def members(path: Path) -> Iterator[tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]]:
+    """The archive, and the files in it that hold conversations: ChatGPT's, or llama.cpp's .jsonl.
 
     Raises `ImportRefused`, before anything is unpacked.
     """
@@ -41,19 +42,33 @@ def members(path: Path) -> Iterator[list[zipfile.ZipInfo]]:
             total = sum(info.file_size for info in wanted)
             if total > MAX_FILE_BYTES:
                 raise ImportRefused(_too_large(total))
-            yield wanted
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError):
+            yield archive, wanted
+    except _DAMAGED:
         raise ImportRefused(UNREADABLE) from None
 
 
 @contextmanager
-def opened(path: Path, info: zipfile.ZipInfo) -> Iterator[BinaryIO]:
+def opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[BinaryIO]:
     """The content of one of them."""
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(info) as stream:
-            yield cast(BinaryIO, stream)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError):
+        with archive.open(info) as stream:
+            yield cast(BinaryIO, _Unpacked(stream))
+    except _DAMAGED:
         raise ImportRefused(UNREADABLE) from None
+
+
+class _Unpacked:
+    """What unpacks as it is read. Reading happens outside of `opened`, and so do its errors."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        """Raises `ImportRefused` where the content is not what the archive says."""
+        try:
+            return self._stream.read(size)
+        except _DAMAGED:
+            raise ImportRefused(UNREADABLE) from None
 
 
 def _check(info: zipfile.ZipInfo) -> None:
@@ -91,4 +106,4 @@ def _check_list(path: Path) -> None:
 
 
 def _too_large(size: int) -> str:
-    return f"It holds {size / MIB:,.0f} MiB; {MAX_FILE_BYTES // MIB:,} MiB are taken at once."
+    return f"It holds {size:,} bytes; at most {MAX_FILE_BYTES:,} are taken at once."

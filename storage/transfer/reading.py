@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from storage.errors import ImportRefused
 from storage.transfer import archives, chatgpt, llama_cpp, open_webui
 from storage.transfer.decoding import mended
-from storage.transfer.limits import MAX_CONVERSATION_BYTES, MAX_CONVERSATIONS, MAX_FILE_BYTES, MIB
+from storage.transfer.limits import MAX_CONVERSATION_BYTES, MAX_CONVERSATIONS, MAX_FILE_BYTES
 from storage.transfer.schema import FORMAT, VERSION, ExportedConversation, another_version, read_conversation
 from storage.transfer.splitting import TOO_LONG, Piece, split
 
@@ -80,9 +80,7 @@ def found(path: Path) -> Iterator[Found | ImportRefused]:
     """
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
-        raise ImportRefused(
-            f"The file has {size / MIB:,.0f} MiB; {MAX_FILE_BYTES // MIB:,} MiB are taken at once."
-        )
+        raise ImportRefused(f"The file has {size:,} bytes; at most {MAX_FILE_BYTES:,} are taken at once.")
     if size == 0:
         raise ImportRefused("The file is empty.")
     count = 0
@@ -104,8 +102,9 @@ def _streams(path: Path) -> Iterator[BinaryIO]:
         if not is_archive:
             yield file
             return
-        for info in stack.enter_context(archives.members(path)):
-            with archives.opened(path, info) as stream:
+        archive, wanted = stack.enter_context(archives.members(path))
+        for info in wanted:
+            with archives.opened(archive, info) as stream:
                 yield stream
 
 

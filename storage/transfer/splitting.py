@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO, TypeAlias
 
 from storage.errors import ImportRefused
@@ -152,4 +153,5 @@ def _has_too_many_values(piece: bytes) -> bool:
     """Commas outside strings; those inside are told apart only where there are many."""
     if piece.count(b",") <= MAX_VALUES:
         return False
-    return sum(found[1] is not None for found in _VALUES.finditer(piece)) > MAX_VALUES
+    commas = (found for found in _VALUES.finditer(piece) if found[1] is not None)
+    return next(islice(commas, MAX_VALUES, None), None) is not None

@@ -6,7 +6,6 @@ one reply. So messages of one side that follow each other become one, branch by 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -61,8 +60,8 @@ class Source:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A time in seconds or in thousandths of one, as programs write it; None for what is none."""
-    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+    """A time in seconds, or in thousandths of them up to billionths, as programs write it; else None."""
+    if seconds is None or not 0 < seconds < 1e19:
         return None
     while seconds > 1e11:
         seconds /= 1_000
