@@ -30,13 +30,14 @@ DIED = "The import ended unexpectedly; what it had taken by then is kept."
 
 @dataclass(slots=True)
 class ImportJob:
-    """One import. Its process is the only writer; `items` grows while it is `running`."""
+    """One import. `items` grows while it is `running`; when it is not any more, its file is gone."""
 
     id: str
     state: Literal["running", "done", "cancelled", "failed"] = "running"
     total: int | None = None
     why: str | None = None
     items: list[Item] = field(default_factory=list)
+    is_cancelled: bool = False
     process: subprocess.Popen[bytes] | None = None
 
     def take(self, event: Event) -> None:
@@ -47,7 +48,7 @@ class ImportJob:
             case Item():
                 self.items.append(event)
             case Failed():
-                self.state, self.why = "failed", event.why
+                self.why = event.why
 
 
 class ImportDesk:
@@ -92,10 +93,9 @@ class ImportDesk:
 
     def cancel(self, job: ImportJob) -> None:
         """End an import; what it has taken stays."""
-        if job.state == "running":
-            job.state = "cancelled"
-            if job.process is not None:
-                job.process.terminate()
+        job.is_cancelled = True
+        if job.process is not None:
+            job.process.terminate()
 
     def close(self) -> None:
         """End the import and wait for that. Blocks."""
@@ -132,18 +132,19 @@ class ImportDesk:
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
             ) as process:
                 job.process = process
-                if job.state == "cancelled":
+                if job.is_cancelled:
                     process.terminate()
                 assert process.stdout is not None
                 for line in process.stdout:
                     job.take(msgspec.json.decode(line, type=Event))
-            if job.state == "running":
-                job.state, job.why = ("failed", DIED) if process.returncode else ("done", None)
+            if process.returncode and not job.is_cancelled:
+                job.why = DIED
         except (OSError, msgspec.DecodeError):
-            job.state, job.why = "failed", DIED
+            job.why = DIED
         finally:
             path.unlink(missing_ok=True)
             job.process = None
+            job.state = "cancelled" if job.is_cancelled else "failed" if job.why else "done"
             self._ended()
 
 

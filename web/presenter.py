@@ -207,7 +207,7 @@ def transcript_view(
     views = [message_view(message, running, siblings.get(message.id)) for message in newest]
     unanswered = bool(views) and views[-1].role == "user"
     earlier = _earlier(newest[0]) if len(messages) > NEWEST else None
-    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier)
+    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier, conversation.origin)
 
 
 def _earlier(first: MessageRecord) -> EarlierView:
