@@ -216,9 +216,13 @@ def _build_services(
     async def announce() -> None:
         await services.announce_conversations()
 
+    async def announce_imported() -> None:
+        with contextlib.suppress(StorageError):  # it may have been closed by now
+            await announce()
+
     def imported() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop may have closed by now
-            loop.call_soon_threadsafe(lambda: asyncio.ensure_future(announce()))
+        with contextlib.suppress(RuntimeError):  # the loop too
+            asyncio.run_coroutine_threadsafe(announce_imported(), loop)
 
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)

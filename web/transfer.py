@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
 from storage.errors import ImportRefused, NotFound
@@ -100,6 +100,8 @@ async def upload(request: Request) -> Response:
         job = await services.imports.take(request.stream())
     except ImportRefused as error:
         raise HTTPException(400, str(error)) from None
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody is there to read it
     return _answer(services, request, job, after=0, status=202)
 
 
