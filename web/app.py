@@ -26,6 +26,7 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
+from inference.token_pieces import TokenizerShelf
 from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -34,7 +35,8 @@ from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.transfer.exporting import Exports
-from web import devices, pages, posts, preferences, presets, transfer
+from storage.usage import Usage
+from web import devices, learn, pages, posts, preferences, presets, status, tokens, transfer
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -43,6 +45,7 @@ from web.generations import Generations
 from web.hub import Hub
 from web.imports import ImportDesk
 from web.languages import Languages, load_languages
+from web.metrics import metrics
 from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
@@ -51,6 +54,7 @@ from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
+from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 
@@ -132,6 +136,7 @@ def build_app(
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
         services.trash.empty_later()
+        services.telemetry.start()
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}
@@ -179,6 +184,13 @@ def _routes() -> list[BaseRoute]:
         Route("/api/pairing-code", devices.invite, methods=["POST"]),
         Route(PAIR_PATH, devices.connected),
         Route(PAIR_PATH, devices.pair, methods=["POST"]),
+        Route("/tokens", tokens.page, methods=["GET", "POST"]),
+        Route("/tokens/rows", tokens.rows, methods=["POST"]),
+        Route("/tokens.csv", tokens.file, methods=["POST"]),
+        Route("/status", status.page),
+        Route("/status/now", status.now),
+        Route("/learn", learn.page),
+        Route("/metrics", metrics),
         Route("/health", pages.health),
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
@@ -246,6 +258,8 @@ def _build_services(
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},
+        telemetry=Telemetry(engine.snapshot, Usage(database)),
+        shelf=TokenizerShelf(),
         sharing=sharing,
     )
     return services

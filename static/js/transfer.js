@@ -1,4 +1,4 @@
-import { count, msgid, plural, startLanguages, t } from "./language.js";
+import { count, msgid, plural, t } from "./language.js";
 
 /** The page to export and import on: sends a file, and tells how its import goes. */
 
@@ -179,7 +179,6 @@ function upload(file, progress) {
   });
 }
 
-startLanguages();
 byId("cancel").addEventListener("click", () => current?.cancel());
 byId("file").addEventListener("change", ({ target }) => {
   take(target.files[0]);

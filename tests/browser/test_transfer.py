@@ -28,6 +28,7 @@ def test_chats_are_brought_in_read_printed_and_taken_along(
     with zipfile.ZipFile(tmp_path / "chatgpt.zip", "w") as archive:
         archive.writestr("conversations.json", json.dumps([*chats, {"unknown": 1}]))
 
+    page.locator(".more > summary").click()
     page.get_by_role("link", name="Export and import").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Export and import")
     with page.expect_file_chooser() as choosing:
