@@ -28,7 +28,7 @@ from web.import_checks import check
 
 MAX_MEMORY_BYTES = 1_024 * MIB
 MAX_PAUSE_S = 0.05
-NICE = 10
+NICE = 5
 
 
 class Counted(Struct, frozen=True, tag="counted"):
