@@ -29,6 +29,7 @@ from storage.records import (
     MessageRecord,
     PresetRecord,
     Role,
+    ScoresRecord,
     Status,
 )
 
@@ -191,6 +192,23 @@ class Message(Table):
             reasoning=self.reasoning,
             pinned=self.pinned,
         )
+
+
+class TokenScores(Table):
+    """A row of `token_scores`: how likely a model found the tokens that a reply had then."""
+
+    __tablename__ = "token_scores"
+
+    message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True)
+    model: Mapped[str]
+    computed_by: Mapped[dict[str, Any] | None]
+    tokens: Mapped[int]
+    scores: Mapped[bytes]
+    created_at: Mapped[datetime]
+
+    def record(self) -> ScoresRecord:
+        """A frozen copy."""
+        return ScoresRecord(self.model, self.computed_by or {}, self.tokens, self.scores, self.created_at)
 
 
 class Device(Table):

@@ -34,9 +34,23 @@ from storage.database import Database
 from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
+from storage.scores import Scores
 from storage.transfer.exporting import Exports
 from storage.usage import Usage
-from web import devices, learn, pages, posts, preferences, presets, status, tokens, transfer
+from web import (
+    compare,
+    devices,
+    learn,
+    pages,
+    posts,
+    preferences,
+    presets,
+    record,
+    reply_tokens,
+    status,
+    tokens,
+    transfer,
+)
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -50,6 +64,8 @@ from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
@@ -172,6 +188,7 @@ def _routes() -> list[BaseRoute]:
         Route("/api/import/{id}", transfer.progress),
         Route("/api/import/{id}/cancel", transfer.cancel, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
+        *_review_routes(),
         Route("/messages", posts.command, methods=["POST"]),
         Route("/api/settings", preferences.sheet),
         Route("/api/opening", preferences.preview, methods=["POST"]),
@@ -195,6 +212,20 @@ def _routes() -> list[BaseRoute]:
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
         Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
+    ]
+
+
+def _review_routes() -> list[BaseRoute]:
+    """How a reply came about, its tokens, and versions beside each other."""
+    return [
+        Route("/api/messages/{id}/record", record.sheet),
+        Route("/api/messages/{id}/prompt", record.prompt),
+        Route("/compare/{id}", compare.page),
+        Route("/replies/{id}/tokens", reply_tokens.page),
+        Route("/api/replies/{id}/tokens", reply_tokens.window),
+        Route("/api/replies/{id}/scores", reply_tokens.progress),
+        Route("/api/replies/{id}/scores", reply_tokens.begin, methods=["POST"]),
+        Route("/api/replies/{id}/scores/stop", reply_tokens.stop, methods=["POST"]),
     ]
 
 
@@ -242,13 +273,16 @@ def _build_services(
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches = Branches(database, cut_of)
+    rereading = Rereading(conversations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
         trash=Trash(engine, conversations, branches, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts),
+        turns=Turns(engine, conversations, generations, prompts, rereading),
+        rereading=rereading,
+        scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,

@@ -31,25 +31,58 @@ class KeptUsage(Struct):
     cached_tokens: Count
     completion_tokens: Count
     reasoning_tokens: Count = 0
+    kv_tokens: Count | None = None
+
+
+class KeptShowing(Struct):
+    """What `web.generations` adds to the timings."""
+
+    first_shown_s: float | None = None
+    renders: Count | None = None
+    render_s: float | None = None
+
+
+class KeptMachine(Struct):
+    """What a reply ran on: `web.scorings.ran_on`."""
+
+    source: str
+    backend: str
+    device: str
+    quantization: str
+    compute_dtype: str
+    kv_bytes_per_token: Count
+    kv_shape: tuple[Count, Count, Count, Count] | None = None
 
 
 class KeptContext(Struct):
-    """What `web.prompts` keeps about a reply's prompt. Of a reply that goes on it is not there yet."""
+    """What is kept about a reply; of one that goes on, or never began, not all of it."""
 
-    window: Count = 0
-    system: Count = 0
-    pinned: Count = 0
-    history: Count = 0
-    question: Count = 0
     begun: Count = 0
-    reserve: Count = 0
     left_out: Sequence[RowId] = ()
     system_folded: bool = False
     thinking: bool | None = None
     reuse_lost: str | None = None
     template_hash: str | None = None
+    template_sha256: str | None = None
     system_hash: str | None = None
+    system_prompt: str | None = None
+    prompt_hash: str | None = None
+    tokenize_s: float | None = None
+    repeats: RowId | None = None
+    ran_on: KeptMachine | None = None
     continued: Sequence[dict[str, Any]] = ()
+
+
+class KeptPrompt(Struct):
+    """What `web.prompts` keeps about a prompt besides, all of it or nothing."""
+
+    window: Count
+    system: Count
+    pinned: Count
+    history: Count
+    question: Count
+    left_out: Sequence[RowId]
+    reserve: Count = 0
 
 
 def check(conversation: ExportedConversation) -> None:
@@ -69,7 +102,10 @@ def check(conversation: ExportedConversation) -> None:
 def _check_record(message: ExportedMessage) -> None:
     _shaped(message.usage, KeptUsage)
     _shaped(message.timings, Timings)
+    _shaped(message.timings, KeptShowing)
     _shaped(message.context, KeptContext)
+    if "window" in (message.context or ()):
+        _shaped(message.context, KeptPrompt)
     if message.params is not None:
         with_choices(SamplingParams(stop=tuple(message.params["stop"])), Choices(message.params))
 

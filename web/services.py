@@ -28,6 +28,8 @@ from web.new_chats import NewChats
 from web.presenter import NEWEST, Presenter, conversation_groups, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.sharing import Sharing
 from web.telemetry import Telemetry
 from web.trash import Trash
@@ -56,6 +58,8 @@ class Services:
     trash: Trash
     generations: Generations
     turns: Turns
+    rereading: Rereading
+    scorings: Scorings
     prompts: Prompts
     new_chats: NewChats
     presets: Presets

@@ -199,6 +199,8 @@ def a_reply(**changes: Any) -> ExportedConversation:
         {"context": {"left_out": [{}]}},
         {"context": {"begun": 2**70}},
         {"context": {"reuse_lost": 1}},
+        {"context": {"window": 512}},
+        {"context": {"ran_on": {"backend": "x"}}},
         {"params": {"temperature": 1.0}},
         {"params": {"stop": [], "temperature": 99}},
         {"params": {"stop": [], "unknown": 1}},
