@@ -26,7 +26,7 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
-from inference.token_pieces import TokenizerShelf
+from inference.text_pieces import TokenizerShelf
 from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations

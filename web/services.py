@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
-from inference.token_pieces import TokenizerShelf
+from inference.text_pieces import TokenizerShelf
 from inference.types import ModelPhase
 from storage.branches import Branches
 from storage.conversations import Conversations
