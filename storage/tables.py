@@ -106,6 +106,7 @@ class Conversation(Table):
     updated_at: Mapped[datetime]
     params: Mapped[dict[str, Any] | None]
     thinking: Mapped[bool | None]
+    origin: Mapped[str | None]
 
     def record(self) -> ConversationRecord:
         """A frozen copy."""
@@ -118,6 +119,7 @@ class Conversation(Table):
             created_at=self.created_at,
             updated_at=self.updated_at,
             choices=Choices(self.params or {}, self.thinking),
+            origin=self.origin,
         )
 
 

@@ -139,4 +139,8 @@ def _ids_to_continue(reply: MessageRecord, tokenizing: Tokenizing) -> tuple[int,
             f"{reply.model} wrote this reply, and {tokenizing.model.name} is loaded now: "
             "ask for another one instead.",
         )
+    if not tokenizing.tokenizer.knows(reply.token_ids):
+        raise Refused(
+            "conflict", "The tokens of this reply are not this model's: ask for another one instead."
+        )
     return reply.token_ids

@@ -73,7 +73,9 @@ async def earlier(request: Request) -> Response:
     path = await run_in_threadpool(services.conversations.path, record.id, before)
     siblings = await run_in_threadpool(services.branches.siblings, record.id)
     view = await run_in_threadpool(transcript_view, record, path[:-1], None, None, siblings)
-    html = await run_in_threadpool(services.presenter(request).transcript, replace(view, unanswered=False))
+    html = await run_in_threadpool(
+        services.presenter(request).transcript, replace(view, unanswered=False, origin=None)
+    )
     return HTMLResponse(html)
 
 

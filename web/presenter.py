@@ -20,6 +20,7 @@ from web.device_names import device_words
 from web.generation import RunningView
 from web.glossary import GroupView
 from web.language import Language
+from web.letters import Letter
 from web.markdown import render_in_parts, render_plain
 from web.review_views import CompareView, RecordView, ReplyTokensPage
 from web.settings_view import SettingsView
@@ -78,6 +79,14 @@ class Presenter:
     def page(self, page: ChatPage) -> str:
         """The whole chat page."""
         return self._render("chat.html", page=page)
+
+    def transfer(self, max_bytes: int, job_id: str | None) -> str:
+        """The page to export and import on; `job_id` is an import that is or was under way."""
+        return self._render("transfer.html", max_bytes=max_bytes, job_id=job_id)
+
+    def letter(self, letter: Letter) -> str:
+        """A conversation to be printed."""
+        return self._render("letter.html", letter=letter)
 
     def error(self, title: str, message: str) -> str:
         """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
@@ -238,7 +247,7 @@ def transcript_view(
     views = [message_view(message, running, siblings.get(message.id)) for message in newest]
     unanswered = bool(views) and views[-1].role == "user"
     earlier = _earlier(newest[0]) if len(messages) > NEWEST else None
-    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier)
+    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier, conversation.origin)
 
 
 def _earlier(first: MessageRecord) -> EarlierView:

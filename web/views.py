@@ -101,6 +101,7 @@ class TranscriptView:
     """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first).
 
     `unanswered` when it ends with a question. `earlier` stands for the messages before these, if any.
+    `origin` names the program that it was imported from.
     """
 
     messages: Sequence[MessageView]
@@ -108,6 +109,7 @@ class TranscriptView:
     system: SystemView | None = None
     unanswered: bool = False
     earlier: EarlierView | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
