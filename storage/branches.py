@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 
 from storage.conversations import utc_now
 from storage.database import Database
-from storage.lookup import find_branch, find_conversation, find_live, find_message, newest_leaf
-from storage.records import MessageRecord, MovedHead, Siblings
+from storage.lookup import find_branch, find_conversation, find_live, find_message, following, newest_leaf
+from storage.records import MessageRecord, MovedHead, Siblings, Status
+from storage.search_index import index_message, take_out
 from storage.tables import Conversation, Message
 
 CutOf: TypeAlias = Callable[[Sequence[MessageRecord]], str | None]
@@ -92,7 +93,9 @@ class Branches:
             if message.deleted_at is None:
                 find_live(session, message_id)
                 looked_at = conversation.head_id and find_branch(session, conversation.head_id)
+                gone = [each.id for each in following(session, message_id)]
                 message.deleted_at = self._clock()
+                take_out(session, gone)
                 session.flush()
                 if looked_at and message in looked_at:
                     self._move(session, conversation, _nearest(session, message))
@@ -106,6 +109,9 @@ class Branches:
             message.deleted_at = None
             session.flush()
             find_live(session, message_id)
+            for each in following(session, message_id):
+                if each.status in (Status.DONE, Status.INTERRUPTED):
+                    index_message(session, each)
             self._move(session, conversation, newest_leaf(session, message.id))
             return MovedHead(conversation.record(), message.parent_id)
 

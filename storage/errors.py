@@ -7,6 +7,7 @@ StorageError                the database cannot be read or written; nothing was 
 └── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
 NotFound                    no such conversation, message or preset
 Conflict                    the same client id came again with another body
+TooShort                    what is searched for is in nearly every message
 """
 
 from __future__ import annotations
@@ -38,3 +39,7 @@ class NotFound(Exception):
 
 class Conflict(Exception):
     """A client id was used again for something else."""
+
+
+class TooShort(Exception):
+    """Nothing can be searched for with so little."""

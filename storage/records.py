@@ -44,7 +44,7 @@ class ConversationRecord:
 
     `cut_id` is the first message that the model reads; None while it reads from the beginning.
     `system_prompt` and `choices` may be changed between its turns. `updated_at` is when its last turn began.
-    Times are UTC.
+    `pinned` and `archived` say where it is listed. Times are UTC.
     """
 
     id: str
@@ -55,6 +55,8 @@ class ConversationRecord:
     created_at: datetime
     updated_at: datetime
     choices: Choices = Choices()
+    pinned: bool = False
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
