@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from storage.conversations import utc_now
 from storage.database import Database
+from storage.errors import NotFound
 from storage.lookup import find_branch, find_conversation, find_live, find_message, following, newest_leaf
 from storage.records import MessageRecord, MovedHead, Siblings, Status
 from storage.search_index import index_message, take_out
@@ -72,6 +73,21 @@ class Branches:
             if not following:
                 leaves.append(message_id)
         return leaves
+
+    def leaf_with(self, conversation_id: str, message_id: str) -> str | None:
+        """The end of a branch with that message: the head, where that has it, else where it was last worked
+        on. None when there is no such message.
+        """
+        with self._database.read() as session:
+            conversation = find_conversation(session, conversation_id)
+            try:
+                find_live(session, message_id, conversation_id)
+            except NotFound:
+                return None
+            head = conversation.head_id
+            if head and message_id in [message.id for message in find_branch(session, head)]:
+                return head
+            return newest_leaf(session, message_id)
 
     def switch(self, conversation_id: str, message_id: str) -> MovedHead:
         """Moves the head to the newest message at or after that one. Raises `NotFound`."""

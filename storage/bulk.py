@@ -73,11 +73,13 @@ def _free_numbers(session: Session, wanted: Sequence[int]) -> list[int]:
     while True:
         span = SearchEntry.number.between(min(wanted), end)
         taken = set(session.scalars(select(SearchEntry.number).where(span)))
-        numbers = []
-        for number in wanted:
+        numbers, next_of = [], dict[int, int]()
+        for moment in wanted:
+            number = next_of.get(moment, moment)
             while number in taken:
                 number += 1
             taken.add(number)
+            next_of[moment] = number + 1
             numbers.append(number)
         if max(numbers) <= end:
             return numbers

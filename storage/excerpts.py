@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from storage.folding import fold, fold_clusters
 
+_SIGNS = re.compile(r"\*\*|__|`+|^\s*(?:#{1,6}|>|[-*])\s+", re.MULTILINE)
 BEFORE = 48
 LENGTH = 180
 """Characters of a piece, about."""
@@ -22,7 +24,7 @@ class Piece:
 
 def excerpt(text: str, terms: Sequence[str]) -> tuple[Piece, ...]:
     """The text around the first of the folded terms, in one line, as marked and unmarked pieces."""
-    line = " ".join(text.split())
+    line = " ".join(_without_signs(text, terms).split())
     at = min((place for term in terms if (place := _place(line, term)) is not None), default=0)
     start, end = max(0, at - BEFORE), min(len(line), at - min(at, BEFORE) + LENGTH)
     if start > 0:  # at a word, where one begins soon
@@ -48,6 +50,13 @@ def marked(text: str, terms: Sequence[str]) -> tuple[Piece, ...]:
         done = last
     pieces.append(Piece(text[done:]))
     return tuple(piece for piece in pieces if piece.text)
+
+
+def _without_signs(text: str, terms: Sequence[str]) -> str:
+    """Without what markdown writes around words, unless that is what was searched for."""
+    plain = _SIGNS.sub("", text)
+    folded = fold(plain)
+    return plain if all(term in folded for term in terms) else text
 
 
 def _place(line: str, term: str) -> int | None:

@@ -31,9 +31,11 @@ from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
+from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
-from web import devices, pages, posts, preferences, presets
+from storage.search import Search
+from web import devices, finding, moves, pages, posts, preferences, presets
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -154,8 +156,14 @@ def _routes() -> list[BaseRoute]:
         Route("/", pages.new_chat),
         Route("/c/{id}", pages.conversation),
         Route("/c/{id}/earlier", pages.earlier),
-        Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
-        Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+        Route("/conversations", moves.piece),
+        Route("/search", finding.page),
+        Route("/search/quick", finding.quick),
+        Route("/api/conversations/{id}/rename", moves.rename, methods=["POST"]),
+        Route("/api/conversations/{id}/pin", moves.pin, methods=["POST"]),
+        Route("/api/conversations/{id}/archive", moves.archive, methods=["POST"]),
+        Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
+        Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
         Route("/messages", posts.command, methods=["POST"]),
         Route("/api/settings", preferences.sheet),
@@ -205,12 +213,14 @@ def _build_services(
     generations = Generations(engine, conversations, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
-    branches = Branches(database, cut_of)
+    branches, listing = Branches(database, cut_of), Listing(database)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
-        trash=Trash(engine, conversations, branches, prompts),
+        listing=listing,
+        search=Search(database),
+        trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
         turns=Turns(engine, conversations, generations, prompts),
         prompts=prompts,

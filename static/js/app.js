@@ -25,6 +25,10 @@ import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
 
+const toast = new Toast(byId("toast"));
+const { at, elsewhere } = byId("app").dataset;
+let isElsewhere = elsewhere !== undefined; // the page shows another branch than the one that is looked at
+
 const parts = {
   transcript: new Transcript(byId("transcript")),
   context: new ContextBar(byId("context")),
@@ -41,8 +45,8 @@ const parts = {
     closed: () => chat.draftChanged(),
     find: (id) => parts.transcript.find(id),
   }),
-  toast: new Toast(byId("toast")),
-  list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
+  toast,
+  list: new ConversationList(byId("conversations"), toast, () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
   opening: new Opening(byId("app").dataset.opening ?? null),
   announce: (text) => (byId("announcer").textContent = text),
@@ -55,6 +59,7 @@ const chat = new Chat(byId("app").dataset.conversationId || null, parts);
 parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, {
   opened() {
     reach.opened();
+    if (isElsewhere) parts.socket.send({ type: "switch", id: newId(), conversation_id: chat.conversationId, message_id: at });
     chat.opened();
   },
   received(frame) {
@@ -64,7 +69,15 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       showPinned(parts.transcript.find(frame.message_id), frame.pinned);
       return chat.contextChanged(frame.context);
     }
-    if (frame.type !== "device_connected") return chat.received(frame);
+    if (frame.type === "conversation_deleted") return import("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
+    if (frame.type !== "device_connected") {
+      chat.received(frame);
+      if (frame.type === "switched" && isElsewhere) {
+        isElsewhere = false;
+        showFound();
+      }
+      return;
+    }
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
   lost: (failures) => reach.lost(failures),
@@ -151,6 +164,23 @@ function editLast() {
 /** @param {HTMLElement} message */
 function edit(message) {
   parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
+}
+
+/** A message that a search has led to. */
+async function showFound() {
+  if (at) (await import("./jump.js")).jump(at);
+}
+showFound();
+
+byId("finder").addEventListener("focusin", async () => {
+  const { startFinder } = await import("./finder.js");
+  startFinder(byId("finder"), byId("conversations"), parts.announce);
+}, { once: true });
+
+try {
+  if (sessionStorage["ondol.deleted"]) import("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));
+} catch {
+  // Storage is off: nothing was kept in it.
 }
 
 /** Long conversations alone need it: it is fetched with the first of them, on this page or in a snapshot. */

@@ -262,6 +262,14 @@ def test_folding_bit_by_bit_is_folding(said: str) -> None:
 
 @given(st.text(max_size=300), st.text(min_size=1, max_size=3))
 def test_an_excerpt_is_a_piece_of_the_text(said: str, term: str) -> None:
+    said = (
+        said.replace("*", "")
+        .replace("_", "")
+        .replace("`", "")
+        .replace("#", "")
+        .replace(">", "")
+        .replace("-", "")
+    )
     line = " ".join(said.split())
     shown = "".join(piece.text for piece in excerpt(said, [fold(term)] if fold(term) else []))
     assert shown.removeprefix("…").removesuffix("…") in line
@@ -273,6 +281,14 @@ def test_an_excerpt_shows_and_marks_what_was_found() -> None:
     assert [piece.text for piece in pieces if piece.found] == ["바닥", "WARM"]
     assert (pieces[0].text, pieces[-1].text) == ("…", "…")
     assert len("".join(piece.text for piece in pieces)) < 200
+
+
+def test_an_excerpt_leaves_out_the_signs_of_markdown_unless_they_were_searched_for() -> None:
+    def shown(*terms: str) -> str:
+        return "".join(piece.text for piece in excerpt("## A **warm** floor", terms))
+
+    assert shown("warm") == "A warm floor"
+    assert shown("**warm") == "## A **warm** floor"
 
 
 def test_a_mark_covers_the_whole_character_that_was_found_in_part() -> None:
