@@ -27,7 +27,7 @@ const byId = (id) => document.getElementById(id);
 
 const toast = new Toast(byId("toast"));
 const { at, elsewhere } = byId("app").dataset;
-let isElsewhere = elsewhere !== undefined; // the page shows another branch than the one that is looked at
+let isElsewhere = elsewhere !== undefined; // what is shown is not the branch that is looked at yet
 
 const parts = {
   transcript: new Transcript(byId("transcript")),
@@ -70,14 +70,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       return chat.contextChanged(frame.context);
     }
     if (frame.type === "conversation_deleted") return import("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
-    if (frame.type !== "device_connected") {
-      chat.received(frame);
-      if (frame.type === "switched" && isElsewhere) {
-        isElsewhere = false;
-        showFound();
-      }
-      return;
-    }
+    if (frame.type !== "device_connected") return received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
   lost: (failures) => reach.lost(failures),
@@ -166,22 +159,22 @@ function edit(message) {
   parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
 }
 
-/** A message that a search has led to. */
+function received(frame) {
+  chat.received(frame);
+  if (frame.type !== "switched" || !isElsewhere) return;
+  isElsewhere = false;
+  showFound();
+}
+
+/** What a search has led to. */
 async function showFound() {
   if (at) (await import("./jump.js")).jump(at);
 }
 showFound();
 
-byId("finder").addEventListener("focusin", async () => {
-  const { startFinder } = await import("./finder.js");
-  startFinder(byId("finder"), byId("conversations"), parts.announce);
-}, { once: true });
-
-try {
-  if (sessionStorage["ondol.deleted"]) import("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));
-} catch {
-  // Storage is off: nothing was kept in it.
-}
+const startFinder = async () => (await import("./finder.js")).startFinder(byId("finder"), byId("conversations"), parts.announce);
+byId("finder").addEventListener("focusin", startFinder, { once: true });
+if (history.state?.deleted) import("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));
 
 /** Long conversations alone need it: it is fetched with the first of them, on this page or in a snapshot. */
 async function fetchEarlier() {

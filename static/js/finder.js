@@ -1,6 +1,6 @@
 import { onEnter } from "./ime.js";
 import { plural, t } from "./language.js";
-import { needStyle } from "./style.js";
+import { stylesheet } from "./stylesheet.js";
 
 /**
  * The search field of the sidebar: results take the list's place while something stands in it. Enter goes to the
@@ -33,7 +33,7 @@ export function startFinder(form, list, announce) {
     if (!words) return show("");
     let html = null;
     try {
-      const [response] = await Promise.all([fetch(`/search/quick?${new URLSearchParams({ q: words })}`), needStyle("found")]);
+      const [response] = await Promise.all([fetch(`/search/quick?${new URLSearchParams({ q: words })}`), stylesheet("found")]);
       if (response.ok) html = await response.text();
     } catch {
       // Said below: the server could not be reached.

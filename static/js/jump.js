@@ -1,4 +1,4 @@
-import { needStyle } from "./style.js";
+import { stylesheet } from "./stylesheet.js";
 
 /** Shows a message that was found, and marks it and the words in it. @param {string} id */
 export function jump(id) {
@@ -11,7 +11,7 @@ export function jump(id) {
   const words = (new URLSearchParams(location.search).get("find") ?? "").normalize("NFKC").toLowerCase();
   const ranges = words ? rangesOf(message, words.match(/"[^"]+"|\S+/g) ?? []) : [];
   if (window.Highlight && CSS.highlights && ranges.length) {
-    needStyle("found");
+    stylesheet("found");
     CSS.highlights.set("found", new Highlight(...ranges));
   }
   show(message, ranges[0]);

@@ -2,11 +2,9 @@ import { loadDraft, saveDraft } from "./drafts.js";
 import { onEnter } from "./ime.js";
 import { msgid, t } from "./language.js";
 import { post } from "./opening.js";
-import { needStyle } from "./style.js";
+import { stylesheet } from "./stylesheet.js";
 
 /** What can be done with a conversation in the list: rename, pin, archive, delete with a way back. */
-
-const DELETED = "ondol.deleted";
 
 let close = () => {};
 
@@ -17,7 +15,7 @@ export async function openRowMenu(button, list) {
   if (wasOpen) return;
   const row = button.closest(".row");
   row.dataset.held = "";
-  await needStyle("row-menu");
+  await stylesheet("row-menu");
   if (!row.isConnected) return;
   const menu = document.createElement("div");
   menu.className = "row-menu";
@@ -98,10 +96,12 @@ async function remove(row, list) {
   const id = row.dataset.conversationId;
   const gone = { id, title: titleOf(row), draft: loadDraft(id), open: id === list.currentId() };
   const next = row.nextElementSibling ?? row.previousElementSibling;
-  if (gone.open) remember(gone); // its page is left as soon as it is deleted
-  if (!(await change(row, "delete", {}))) return remember(null);
+  if (!(await change(row, "delete", {}))) return;
   saveDraft(id, "");
-  if (gone.open) return location.assign("/");
+  if (gone.open) {
+    history.pushState({ deleted: gone }, "", "/"); // the page that comes offers the way back
+    return location.reload();
+  }
   next?.querySelector("a").focus({ preventScroll: true });
   row.remove();
   offer(gone, list.toast);
@@ -109,9 +109,8 @@ async function remove(row, list) {
 
 /** After the page of a deleted conversation was left. @param {import("./toast.js").Toast} toast */
 export function offerUndo(toast) {
-  const gone = JSON.parse(sessionStorage.getItem(DELETED));
-  remember(null);
-  if (gone) offer(gone, toast);
+  offer(history.state.deleted, toast);
+  history.replaceState(null, "");
 }
 
 /** The conversation of this page was deleted, or brought back, here or on another device. */
@@ -129,15 +128,6 @@ function offer(gone, toast) {
     saveDraft(gone.id, gone.draft);
     if (gone.open) location.assign(`/c/${encodeURIComponent(gone.id)}`);
   });
-}
-
-function remember(gone) {
-  try {
-    if (gone) sessionStorage.setItem(DELETED, JSON.stringify(gone));
-    else sessionStorage.removeItem(DELETED);
-  } catch {
-    // Without storage there is no way back from another page.
-  }
 }
 
 function openRename(row, list) {
