@@ -27,8 +27,8 @@ import { Transcript } from "./transcript.js";
 const byId = (id) => document.getElementById(id);
 
 const toast = new Toast(byId("toast"));
-const { at, elsewhere } = byId("app").dataset;
-let isElsewhere = elsewhere !== undefined; // what is shown is not the branch that is looked at yet
+const { at } = byId("app").dataset; // what a search has led to
+let elsewhere = "elsewhere" in byId("app").dataset; // and not in the branch that is looked at
 
 const parts = {
   transcript: new Transcript(byId("transcript")),
@@ -60,7 +60,8 @@ const chat = new Chat(byId("app").dataset.conversationId || null, parts);
 parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, {
   opened() {
     reach.opened();
-    if (isElsewhere) parts.socket.send({ type: "switch", id: newId(), conversation_id: chat.conversationId, message_id: at });
+    if (elsewhere) parts.socket.send({ type: "switch", id: newId(), conversation_id: chat.conversationId, message_id: at });
+    elsewhere = false;
     chat.opened();
   },
   received(frame) {
@@ -71,7 +72,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       return chat.contextChanged(frame.context);
     }
     if (frame.type === "conversation_deleted") return import("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
-    if (frame.type !== "device_connected") return received(frame);
+    if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
   lost: (failures) => reach.lost(failures),
@@ -166,19 +167,7 @@ function edit(message) {
   parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
 }
 
-function received(frame) {
-  chat.received(frame);
-  if (frame.type !== "switched" || !isElsewhere) return;
-  isElsewhere = false;
-  showFound();
-}
-
-/** What a search has led to. */
-async function showFound() {
-  if (at) (await import("./jump.js")).jump(at);
-}
-showFound();
-
+if (at) import("./jump.js").then(({ jump }) => jump(at));
 const startFinder = async () => (await import("./finder.js")).startFinder(byId("finder"), byId("conversations"), parts.announce);
 byId("finder").addEventListener("focusin", startFinder, { once: true });
 if (history.state?.deleted) import("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));

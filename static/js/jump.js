@@ -2,9 +2,20 @@ import { stylesheet } from "./stylesheet.js";
 
 /** Shows a message that was found, and marks it and the words in it. @param {string} id */
 export function jump(id) {
-  const message = document.getElementById(`m${id}`);
-  if (!message) return;
-  document.querySelector(".message.at")?.classList.remove("at");
+  const transcript = document.getElementById("transcript");
+  // It comes anew once its branch is the one that is looked at.
+  if ("elsewhere" in document.getElementById("app").dataset) {
+    new MutationObserver((_, observer) => {
+      const message = document.getElementById(`m${id}`);
+      if (message?.matches(".at")) return;
+      observer.disconnect();
+      if (message) mark(message);
+    }).observe(transcript, { childList: true });
+  }
+  mark(document.getElementById(`m${id}`));
+}
+
+function mark(message) {
   message.classList.add("at");
   message.tabIndex = -1;
   message.focus({ preventScroll: true });
