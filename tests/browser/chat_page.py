@@ -218,6 +218,7 @@ class ChatPage:
 
     def act(self, title: str, action: str) -> None:
         """Choose something from the menu of a conversation in the list."""
+        self.page.bring_to_front()  # in the background a page draws rarely, and is waited for
         row = self._row(title)
         row.hover()
         row.get_by_role("button", name="More for").click()
