@@ -62,9 +62,12 @@ export class ConversationList {
   }
 
   #show(html) {
-    const focused = document.activeElement?.closest?.("#conversations .row")?.dataset.conversationId;
+    const focused = document.activeElement?.closest?.("#conversations .row");
+    const at = [...this.#root.querySelectorAll(".row")].indexOf(focused);
     this.#root.innerHTML = html;
-    if (focused) this.row(focused)?.querySelector("a").focus({ preventScroll: true });
+    // Where the row has gone, the one that took its place.
+    const rows = this.#root.querySelectorAll(".row");
+    if (focused) (this.row(focused.dataset.conversationId) ?? rows[Math.min(at, rows.length - 1)])?.querySelector("a").focus({ preventScroll: true });
     this.markCurrent();
     this.#watchEnd();
   }

@@ -28,8 +28,9 @@ export async function openRowMenu(button, list) {
     item.tabIndex = -1;
     item.append(iconLike(button, icon), t(words));
     item.addEventListener("click", () => {
-      close();
-      act();
+      close(false);
+      act(); // before a list that came meanwhile takes the row's place
+      list.settle();
     });
     return item;
   });
@@ -38,19 +39,20 @@ export async function openRowMenu(button, list) {
   place(menu, button);
   button.setAttribute("aria-expanded", "true");
   const outside = ({ target }) => !menu.contains(target) && !button.contains(target) && close();
-  close = () => {
+  const resized = () => place(menu, button);
+  close = (settle = true) => {
     close = () => {};
     removeEventListener("pointerdown", outside);
-    removeEventListener("resize", close);
+    removeEventListener("resize", resized);
     const hadFocus = menu.contains(document.activeElement);
     menu.remove();
     button.setAttribute("aria-expanded", "false");
     if (hadFocus) button.focus();
     delete row.dataset.held;
-    list.settle();
+    if (settle) list.settle();
   };
   addEventListener("pointerdown", outside);
-  addEventListener("resize", close);
+  addEventListener("resize", resized);
   row.parentElement.closest(".conversations").addEventListener("scroll", () => close(), { once: true });
   menu.addEventListener("keydown", (event) => onKey(event, items));
   items[0].focus();
@@ -84,10 +86,9 @@ function actionsOf(row, list) {
 }
 
 async function switchTo(row, list, what, on) {
-  const { title, next } = { title: titleOf(row), next: row.nextElementSibling ?? row.previousElementSibling };
+  const title = titleOf(row);
   const done = await change(row, what, { on });
   if (!done || what === "pin") return;
-  next?.querySelector("a").focus({ preventScroll: true });
   const words = on ? t("Archived: {title}", { title }) : t("Back in the list: {title}", { title });
   list.toast.show(words, () => change(row, what, { on: !on }));
 }
@@ -95,15 +96,12 @@ async function switchTo(row, list, what, on) {
 async function remove(row, list) {
   const id = row.dataset.conversationId;
   const gone = { id, title: titleOf(row), draft: loadDraft(id), open: id === list.currentId() };
-  const next = row.nextElementSibling ?? row.previousElementSibling;
   if (!(await change(row, "delete", {}))) return;
   saveDraft(id, "");
   if (gone.open) {
     history.pushState({ deleted: gone }, "", "/"); // the page that comes offers the way back
     return location.reload();
   }
-  next?.querySelector("a").focus({ preventScroll: true });
-  row.remove();
   offer(gone, list.toast);
 }
 
@@ -177,11 +175,13 @@ async function change(row, action, body) {
   row.querySelector(".row-failed")?.remove();
   const answer = await post(address(row.dataset.conversationId, action), body);
   if (answer.ok) return true;
+  const id = CSS.escape(row.dataset.conversationId);
+  const shown = row.isConnected ? row : document.querySelector(`#conversations .row[data-conversation-id="${id}"]`);
   const failed = document.createElement("p");
   failed.className = "row-failed";
   failed.setAttribute("role", "alert");
   failed.textContent = answer.error;
-  row.append(failed);
+  shown?.append(failed);
   return false;
 }
 

@@ -98,7 +98,7 @@ def test_every_state_of_the_chrome_has_nothing_that_axe_finds(serve: Serve, open
     row.get_by_role("button", name="More for").click()
     expect(chat.page.get_by_role("menuitem", name="Rename")).to_be_focused()
     assert_accessible(chat.page)
-    chat.page.keyboard.press("Enter")
+    chat.page.get_by_role("menuitem", name="Rename").click()
     expect(chat.page.get_by_role("textbox", name="New name")).to_be_focused()
     assert_accessible(chat.page)
     chat.page.keyboard.press("Escape")
