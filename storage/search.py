@@ -93,8 +93,9 @@ class Found:
 class Search:
     """Search in one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, most_read: int = MAX_READ) -> None:
         self._database = database
+        self._most_read = most_read
 
     def find(self, asked: Asked, limit: int, before: int | None = None) -> Found:
         """At most `limit` results; with `before` of an earlier page, those after it.
@@ -108,7 +109,7 @@ class Search:
         read = 0
         with self._database.read() as session:
             for hit in self._candidates(session, asked, match_of(terms), before):
-                if len(hits) == limit or read == MAX_READ:
+                if len(hits) == limit or read == self._most_read:
                     return Found(terms, tuple(hits), hit.number + 1)
                 read += 1
                 folded = fold(hit.text)

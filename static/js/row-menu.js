@@ -90,7 +90,7 @@ async function switchTo(row, list, what, on) {
   const done = await change(row, what, { on });
   if (!done || what === "pin") return;
   const words = on ? t("Archived: {title}", { title }) : t("Back in the list: {title}", { title });
-  list.toast.show(words, () => change(row, what, { on: !on }));
+  showToast(list.toast, words, () => change(row, what, { on: !on }));
 }
 
 async function remove(row, list) {
@@ -103,6 +103,12 @@ async function remove(row, list) {
     return location.reload();
   }
   offer(gone, list.toast);
+}
+
+/** On a phone the list lies over the place of toasts. */
+function showToast(toast, words, undo) {
+  document.querySelector('.sidebar-open .scrim[data-action="close-sidebar"]')?.click();
+  toast.show(words, undo);
 }
 
 /** After the page of a deleted conversation was left. @param {import("./toast.js").Toast} toast */
@@ -120,7 +126,7 @@ export function wasDeleted({ conversation_id: id, deleted }, { toast, composer }
 }
 
 function offer(gone, toast) {
-  toast.show(t("Deleted: {title}", { title: gone.title }), async () => {
+  showToast(toast, t("Deleted: {title}", { title: gone.title }), async () => {
     const back = await post(address(gone.id, "restore"), {});
     if (!back.ok) return toast.show(back.error);
     saveDraft(gone.id, gone.draft);

@@ -133,6 +133,17 @@ def test_the_newest_is_found_first_and_pages_miss_and_repeat_nothing(house: Hous
     assert pages == [["6", "5", "4"], ["3", "2", "1"], ["0"]]
 
 
+def test_a_search_that_reads_much_in_vain_goes_on_with_the_next_page(house: House) -> None:
+    house.say("abcdef")
+    for _ in range(5):
+        house.say("abc bcd cde def")
+    search = Search(house.database, most_read=3)
+    first = search.find(Asked("abcdef"), limit=9)
+    assert first.hits == ()
+    second = search.find(Asked("abcdef"), limit=9, before=first.before)
+    assert ([hit.text for hit in second.hits], second.before) == (["abcdef"], None)
+
+
 def test_a_title_is_found_by_the_name_that_it_has_now(house: House) -> None:
     reply = house.say("hello", title="Trip to Gangneung")
     (hit,) = house.search.find(Asked("gangneung"), limit=9).hits
@@ -223,7 +234,7 @@ def a_whole(number: int) -> Whole:
     return Whole(chat, [said])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(LETTERS, min_size=1, max_size=8), LETTERS)
 @example(["a가b"], "가b")
 def test_search_finds_what_a_look_at_every_text_finds(

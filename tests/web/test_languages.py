@@ -30,7 +30,7 @@ MARKUP = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<!doctype html>", re.DOTAL
 OPAQUE_CALL = re.compile(r"\b(?:t|plural|msgid)\(\s*(?:`|'|\"[^\"]*\"\s*\+).*")
 COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
 STRING = re.compile(r'["`]([A-Z][a-z][^"`\n]*)["`]')
-KEYS = {"ArrowUp", "Ctrl + /", "Enter", "Escape"}
+KEYS = {"ArrowDown", "ArrowUp", "Ctrl + /", "Ctrl + K", "Enter", "Escape", "Home", "Tab"}
 SPOKEN = re.compile(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"')
 
 
