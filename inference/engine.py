@@ -32,6 +32,7 @@ from inference.requests import OpenRequests
 from inference.scheduler import Place, WaitingRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
+from inference.tally import EngineSnapshot, Tally
 from inference.types import (
     Event,
     FinishReason,
@@ -73,7 +74,8 @@ class Engine:
         self._on_hang = on_hang
         self._waiting = WaitingRoom(config.max_waiting, config.max_sequences)
         self._waiting.pause()
-        self._requests = OpenRequests(self._waiting)
+        self._tally = Tally()
+        self._requests = OpenRequests(self._waiting, self._tally.ended)
         self._cache = PrefixCache(config.prefix_cache_bytes)
         self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
         self._shared = SharedPrefixes(self._cache, self._waiting.wake)
@@ -158,6 +160,21 @@ class Engine:
         """The conversations of which something is kept on disk. Waits for the disk."""
         return self._keeper.owners()
 
+    def snapshot(self) -> EngineSnapshot:
+        """What the engine does and holds, as of the last step. Waits for nothing."""
+        return EngineSnapshot(
+            phase=self.status.phase,
+            model=self.description,
+            plan=self.plan,
+            running=self._tally.running,
+            waiting=len(self._waiting),
+            prefix_cache_bytes=self._cache.nbytes,
+            prefix_cache_capacity=self._cache.capacity_bytes,
+            evicted_blocks=self._cache.evicted_blocks,
+            counts=self._tally.counts,
+            ended=self._tally.ended_counts,
+        )
+
     @property
     def worker_state(self) -> WorkerState:
         """How the worker thread is."""
@@ -196,6 +213,7 @@ class Engine:
         )
         self.status = ModelStatus(ModelPhase.FAILED, sentence)
         self._on_hang(sentence)
+        self._tally.clear()
         self._requests.close_all(FinishReason.ERROR, sentence)
 
     # On the worker thread
@@ -232,6 +250,7 @@ class Engine:
             death = f"{type(error).__name__}: {error}"
         # Now that the exception is gone, and the tensors with it that its frames held.
         watchdog.stop()
+        self._tally.clear()
         self._cache.clear()
         with contextlib.suppress(Exception):
             worker.backend.close()
@@ -264,6 +283,7 @@ class Engine:
                 self._keeper,
                 self._shared,
                 self._requests.close,
+                self._tally,
             )
         except BaseException as error:  # even one that is meant to end a thread
             self._fail(why_not_loaded(error))

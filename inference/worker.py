@@ -22,6 +22,7 @@ from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
 from inference.speculation import Payoff
+from inference.tally import Tally
 from inference.types import FinishReason
 from inference.watchdog import Pulse
 
@@ -48,6 +49,7 @@ class Worker:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         close: Close,
+        tally: Tally,
         shared: SharedPrefixes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,6 +59,7 @@ class Worker:
         self._cache = cache
         self._keeper = keeper
         self._close_sequence = close
+        self._tally = tally
         self._shared = shared
         self._clock = clock
         self._pace = Pace(config.prefill_chunk)
@@ -89,6 +92,7 @@ class Worker:
         while not stopping.is_set() or self._running:
             self.pulse.beat()
             self._admit()
+            self._tally.publish(self._running.values(), self._plan.window)
             if self._running:
                 self._step()
                 continue
@@ -96,7 +100,8 @@ class Worker:
                 continue
             self.pulse.rest()
             if not self._keeper.save_next() and not self._waiting.wait():
-                return
+                break
+        self._tally.publish(self._running.values(), self._plan.window)
 
     def _admit(self) -> None:
         while len(self._running) < self._plan.max_sequences:
@@ -117,6 +122,7 @@ class Worker:
         self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
         self._running[sequence.request.id] = sequence
         sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
+        self._tally.began(len(sequence.prompt_ids), kv.length)
         sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
 
     def _fits(self, sequence: Sequence) -> bool:
@@ -138,10 +144,12 @@ class Worker:
             self._finish(sequence, FinishReason.ABORT)
         decoding = [s for s in self._running.values() if not s.in_prefill]
         reading = next((s for s in self._running.values() if s.in_prefill), None)
+        started = self._clock()
         if decoding:
             self._decode(decoding)
         if reading is not None:
             self._read(reading, beside_decoding=bool(decoding))
+        self._tally.stepped(self._clock() - started, len(decoding))
 
     def _read(self, sequence: Sequence, *, beside_decoding: bool) -> None:
         chunk = sequence.next_chunk(self._pace.chunk(beside_decoding=beside_decoding))
@@ -149,7 +157,9 @@ class Worker:
         started = self._clock()
         try:
             logits = self.backend.prefill(sequence.kv, chunk, logits=last)
-            self._pace.observe_prefill(len(chunk), self._clock() - started)
+            seconds = self._clock() - started
+            self._pace.observe_prefill(len(chunk), seconds)
+            self._tally.read(len(chunk), seconds)
             sequence.report_prefill()
             if logits is not None:
                 self._verify([sequence], [()], logits[None])
@@ -209,7 +219,7 @@ class Worker:
         try:
             if token is None:
                 raise NotANumber
-            reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+            reason = self._take(sequence, token)
             right = draft[position : position + 1] == (token.token_id,)
             if right and reason is None:
                 return True
@@ -217,6 +227,15 @@ class Worker:
         except Exception as error:
             self._break_off([sequence], error)
         return False
+
+    def _take(self, sequence: Sequence, token: Sampled) -> FinishReason | None:
+        first, written = sequence.ttft_s is None, len(sequence.completion_ids)
+        reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+        if len(sequence.completion_ids) > written:
+            self._tally.wrote(first=first)
+        if first and sequence.ttft_s is not None:
+            self._tally.answered(sequence.ttft_s)
+        return reason
 
     def _settle(
         self, sequence: Sequence, draft: tuple[int, ...], accepted: int, reason: FinishReason | None

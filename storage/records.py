@@ -200,6 +200,16 @@ class ReplyEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageTotals:
+    """Tokens of several replies together: read, reused of these, and written."""
+
+    replies: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRecord:
     """One browser that was let in. `name` was guessed from what it says of itself. Times are UTC."""
 

@@ -32,6 +32,12 @@ UNFINISHED = text("status IN ('pending', 'running')")
 
 DELETED = text("deleted_at IS NOT NULL")
 NOT_DELETED = text("deleted_at IS NULL")
+HAS_USAGE = text("usage IS NOT NULL")
+USAGE_TERMS = tuple(
+    f"json_extract(usage, '$.{name}')" for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
+)
+"""Written out as well: sums of the identical terms are read from the index, without the rows."""
+
 NO = text("0")
 
 
@@ -105,6 +111,12 @@ class Message(Table):
         Index("messages_children", "parent_id"),
         Index("messages_client_id", "client_id", unique=True, sqlite_where=text("client_id IS NOT NULL")),
         Index("messages_unfinished", "status", sqlite_where=UNFINISHED),
+        Index(
+            "messages_usage",
+            "finished_at",
+            *map(text, USAGE_TERMS),
+            sqlite_where=HAS_USAGE,
+        ),
         Index("messages_deleted", "deleted_at", sqlite_where=DELETED),
         Index("messages_by_model", "model", sqlite_where=text("model IS NOT NULL")),
     )

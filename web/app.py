@@ -26,6 +26,7 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
+from inference.token_pieces import TokenizerShelf
 from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -35,7 +36,8 @@ from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.search import Search
-from web import devices, finding, moves, pages, posts, preferences, presets
+from storage.usage import Usage
+from web import devices, finding, learn, moves, pages, posts, preferences, presets, status, tokens
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -43,6 +45,7 @@ from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
 from web.languages import Languages, load_languages
+from web.metrics import metrics
 from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
@@ -51,6 +54,7 @@ from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
+from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 
@@ -131,6 +135,7 @@ def build_app(
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
         services.trash.empty_later()
+        services.telemetry.start()
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}
@@ -177,6 +182,13 @@ def _routes() -> list[BaseRoute]:
         Route("/api/pairing-code", devices.invite, methods=["POST"]),
         Route(PAIR_PATH, devices.connected),
         Route(PAIR_PATH, devices.pair, methods=["POST"]),
+        Route("/tokens", tokens.page, methods=["GET", "POST"]),
+        Route("/tokens/rows", tokens.rows, methods=["POST"]),
+        Route("/tokens.csv", tokens.file, methods=["POST"]),
+        Route("/status", status.page),
+        Route("/status/now", status.now),
+        Route("/learn", learn.page),
+        Route("/metrics", metrics),
         Route("/health", pages.health),
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
@@ -230,6 +242,8 @@ def _build_services(
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},
+        telemetry=Telemetry(engine.snapshot, Usage(database)),
+        shelf=TokenizerShelf(),
         sharing=sharing,
     )
     return services

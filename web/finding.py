@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, Response
 from storage.errors import TooShort
 from storage.excerpts import excerpt, marked
 from storage.search import Asked, Found, Hit
+from web.found_view import FoundConversation, FoundMessage, FoundView, SearchPage
 from web.services import Services
-from web.views import FoundConversation, FoundMessage, FoundView, SearchPage
 from web.zones import day_begins, day_ends, day_of, zone_of
 
 RESULTS = 30

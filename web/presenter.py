@@ -16,21 +16,23 @@ from markupsafe import Markup
 
 from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.device_names import device_words
+from web.found_view import FoundView, SearchPage
 from web.generation import RunningView
+from web.glossary import GroupView
 from web.language import Language
 from web.markdown import render_in_parts, render_plain
 from web.settings_view import SettingsView
+from web.status_view import StatusView
+from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
 from web.views import (
     ChatPage,
     ConversationPage,
     EarlierView,
-    FoundView,
     InvitationView,
     MessageView,
     PresetView,
     QuietLine,
     ReasoningView,
-    SearchPage,
     SystemView,
     TranscriptView,
 )
@@ -66,6 +68,7 @@ class Presenter:
             "number": language.number,
             "sentence": language.sentence,
             "label_in_words": partial(label_in_words, language),
+            "spaces_shown": spaces_shown,
             "device_words": partial(device_words, language),
             "range_in_words": partial(range_in_words, language),
             "thought_words": partial(thought_words, language),
@@ -130,6 +133,28 @@ class Presenter:
     def found(self, found: FoundView) -> str:
         """Results alone, for the sidebar."""
         return self._render("_found.html", found=found, quick=True)
+
+    def tokens(self, view: TokensPage) -> str:
+        """The page that cuts text into tokens."""
+        return self._render("tokens.html", view=view, table=view.table, limits=LIMITS)
+
+    def token_rows(self, table: TokenTable) -> str:
+        """Its result alone."""
+        return self._render("_tokens.html", table=table)
+
+    def status(self, view: StatusView) -> str:
+        """The page that tells what the engine does."""
+        return self._render("status.html", view=view)
+
+    def status_now(self, view: StatusView) -> str:
+        """Its changing part."""
+        return self._render("_status.html", view=view)
+
+    def glossary(self, groups: Sequence[GroupView]) -> str:
+        """The glossary; in English where nobody wrote one in this language."""
+        names = [f"learn/{self.language.code}.html", "learn/en.html"]
+        prose = self._environment.select_template(names).module
+        return self._render("learn.html", groups=groups, prose=prose)
 
     def _render(self, name: str, **context: Any) -> str:
         return self._environment.get_template(name).render(**context)

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
+from inference.token_pieces import TokenizerShelf
 from inference.types import ModelPhase
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -30,6 +31,7 @@ from web.presenter import NEWEST, Presenter, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.sharing import Sharing
+from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 from web.views import ConversationPage, MessageView, SystemView, TranscriptView
@@ -65,6 +67,8 @@ class Services:
     hub: Hub
     languages: Languages
     presenters: Mapping[str, Presenter]
+    telemetry: Telemetry
+    shelf: TokenizerShelf
     sharing: Sharing | None = None
 
     def presenter(self, connection: HTTPConnection) -> Presenter:

@@ -11,7 +11,6 @@ from datetime import date
 from markupsafe import Markup
 
 from inference.types import Prefill, Queued
-from storage.excerpts import Piece
 from storage.records import DeviceRecord, Siblings
 from web.protocol import ContextView, StatusFrame
 
@@ -151,50 +150,6 @@ class ConversationPage:
     more: str | None = None
     archived: bool = False
     first: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class FoundMessage:
-    """A message that was found: its address, whether a person wrote it, and the piece of it to show."""
-
-    url: str
-    mine: bool
-    pieces: Sequence[Piece]
-    day: date
-
-
-@dataclass(frozen=True, slots=True)
-class FoundConversation:
-    """A conversation in which something was found; its title alone, where there are no `messages`."""
-
-    url: str
-    title: Sequence[Piece]
-    archived: bool
-    day: date
-    messages: Sequence[FoundMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundView:
-    """Results, the newest first. `more` is the address of the next page; `problem` is why there are none."""
-
-    conversations: Sequence[FoundConversation]
-    more: str | None
-    all_url: str = ""
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPage:
-    """The page of a search: what was asked, as it was written, and what was found; None without a query."""
-
-    query: str
-    model: str
-    since: str
-    until: str
-    models: Sequence[str]
-    found: FoundView | None
-    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ export class ConversationList {
 
   #watchEnd() {
     this.#near.disconnect();
-    const end = this.#root.querySelector(".more");
+    const end = this.#root.querySelector(".list-more");
     if (end) this.#near.observe(end);
   }
 

@@ -9,6 +9,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -17,13 +19,17 @@ from storage.branches import Branches
 from storage.bulk import Whole, keep_all
 from storage.conversations import Conversations
 from storage.database import Database
+from storage.engine import make_engine
 from storage.errors import TooShort
 from storage.excerpts import excerpt, marked
+from storage.files import FILE_NAME
 from storage.folding import fold, fold_clusters, terms_of
 from storage.grams import grams, match_of
 from storage.listing import Listing
+from storage.migrations import FOLDER
 from storage.records import ConversationRecord, MessageRecord, Status
 from storage.search import Asked, Search
+from storage.sqlite import load_library
 from tests.storage.examples import a_reply, a_turn, an_end, follow
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -335,33 +341,44 @@ def test_pages_of_the_list_are_read_from_its_index(database: Database) -> None:
 
 
 def test_the_migration_indexes_what_is_there(folder: Path) -> None:
+    folder.mkdir()
+    older = make_engine(folder / FILE_NAME, load_library(), begin="BEGIN IMMEDIATE", pool_size=1)
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    with older.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0005")
+        moment = "2026-11-29 12:00:00.000000"
+        connection.execute(
+            text(
+                "INSERT INTO conversations (id, title, system_prompt, created_at, updated_at)"
+                " VALUES ('c', '제목', '', :at, :at)"
+            ),
+            {"at": moment},
+        )
+        connection.execute(
+            text(
+                "INSERT INTO messages"
+                " (id, conversation_id, parent_id, role, status, text, created_at, deleted_at)"
+                " VALUES (:id, 'c', :parent, 'user', :status, :text, :at, :deleted)"
+            ),
+            [
+                {"id": id, "parent": parent, "status": status, "text": said, "at": moment, "deleted": deleted}
+                for id, parent, status, said, deleted in (
+                    ("a", None, "done", "따뜻한 바닥", None),
+                    ("b", "a", "interrupted", "warm floor", None),
+                    ("c", "b", "done", "deleted floor", moment),
+                    ("d", "c", "done", "floor after it", None),
+                    ("e", "b", "running", "half a floor", None),
+                    ("f", "b", "done", "", None),
+                )
+            ],
+        )
+    older.dispose()
     with closing(Database.open(folder)) as database:
         house = House(database)
-        house.say("따뜻한 바닥", "warm floor", title="제목")
-        gone = house.say("deleted floor")
-        house.branches.delete(gone.conversation_id, gone.parent_id or "")
-        pending = house.conversations.begin_turn(a_turn(text="asked floor", title="-"))
-        with database.write() as session:
-            for statement in DOWN:
-                session.execute(text(statement))
-    with closing(Database.open(folder)) as database:
-        house = House(database)
-        assert house.found("floor") == ["asked floor", "warm floor"]
-        assert (house.found("바닥"), house.found("제목")) == (["따뜻한 바닥"], ["제목"])
-        house.conversations.finish(pending.reply.id, an_end("new floor"))
-        assert house.found("new floor") == ["new floor"]
-
-
-DOWN = (
-    "DROP TRIGGER search_entries_leave",
-    "DROP TABLE search_index",
-    "DROP TABLE search_entries",
-    "DROP INDEX conversations_listed",
-    "DROP INDEX conversations_deleted",
-    "DROP INDEX messages_by_model",
-    "ALTER TABLE conversations DROP COLUMN pinned",
-    "ALTER TABLE conversations DROP COLUMN archived",
-    "ALTER TABLE conversations DROP COLUMN deleted_at",
-    "UPDATE alembic_version SET version_num = '0005'",
-)
-"""Makes a database of the revision before the index."""
+        assert (house.found("floor"), house.found("바닥")) == (["warm floor"], ["따뜻한 바닥"])
+        assert house.found("제목") == ["제목"]
+        assert house.entries() == 3
+        house.conversations.finish("e", an_end("new floor"))
+        assert house.found("floor") == ["new floor", "warm floor"]

@@ -19,7 +19,7 @@ from web.listing import PAGE, read_page
 Serve = Callable[..., Served]
 
 ROW = re.compile(r'class="row" data-conversation-id="(\w+)"')
-MORE = re.compile(r'class="more" data-url="([^"]+)"')
+MORE = re.compile(r'class="list-more" data-url="([^"]+)"')
 FOUND = re.compile(r'class="found-message" href="([^"]+)"')
 
 
