@@ -67,7 +67,7 @@ export function startFinder(form, list, announce) {
       clear();
       field.focus();
     }
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") walk(event, field, place);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") walk(event, field, place.hidden ? list : place);
   });
   addEventListener("pageshow", soon); // the browser may have put back what stood there
   soon();
