@@ -30,6 +30,7 @@ from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.requests import OpenRequests
 from inference.scheduler import Place, WaitingRoom
+from inference.scoring import ScoreEvent, ScoreRequest, ScoringRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
 from inference.tally import EngineSnapshot, Tally
@@ -79,6 +80,7 @@ class Engine:
         self._cache = PrefixCache(config.prefix_cache_bytes)
         self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
         self._shared = SharedPrefixes(self._cache, self._waiting.wake)
+        self._scoring = ScoringRoom(self._waiting.wake)
         self._stopping = threading.Event()
         self._may_begin = threading.Event()
         self._retry = threading.Event()
@@ -138,6 +140,18 @@ class Engine:
     def abort(self, request_id: str) -> None:
         """Ask for a request to end: at once while it waits, else within one prefill chunk or one token."""
         self._requests.abort(request_id, at_once=self._hung)
+
+    def score(self, request: ScoreRequest, emit: Callable[[ScoreEvent], None]) -> None:
+        """Queue a reply that is to be scored; its events go to `emit`, on the worker thread or whichever ends
+        it. Raises `EngineBusy`, or `EngineStopped` (also while the model is not ready).
+        """
+        if self.status.phase is not ModelPhase.READY:
+            raise EngineStopped("The model is not loaded yet.")
+        self._scoring.put(request, emit)
+
+    def abort_score(self, request_id: str) -> None:
+        """Ask for a scoring to end, within one chunk."""
+        self._scoring.abort(request_id)
 
     def cached_tokens(self, token_ids: tuple[int, ...]) -> int:
         """How many leading tokens of a prompt the prefix cache holds now."""
@@ -199,6 +213,7 @@ class Engine:
                 timeout_s if self.status.phase is ModelPhase.READY else min(timeout_s, LOADING_S)
             )
         self._requests.close_all(FinishReason.ABORT)
+        self._scoring.end_all(close=True)
         return not self._thread.is_alive()
 
     # On the watchdog's thread
@@ -215,6 +230,7 @@ class Engine:
         self._on_hang(sentence)
         self._tally.clear()
         self._requests.close_all(FinishReason.ERROR, sentence)
+        self._scoring.end_all(sentence, close=True)
 
     # On the worker thread
 
@@ -260,6 +276,7 @@ class Engine:
         """End what was being written, and let a new thread load the model, or wait for a person's word."""
         self._waiting.pause()
         self._requests.close_begun(f"The model broke off while it wrote this ({death}).")
+        self._scoring.end_all(f"The model broke off while it computed this ({death}).")
         gc.collect()  # the old model must be gone before the new one is loaded
         final, self._restarted = self._restarted, True
         with self._changing_thread:
@@ -282,6 +299,7 @@ class Engine:
                 self._cache,
                 self._keeper,
                 self._shared,
+                self._scoring,
                 self._requests.close,
                 self._tally,
             )

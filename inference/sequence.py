@@ -163,7 +163,8 @@ class Sequence:
         if reasoning or text:
             self.emit(Delta(text, (), (), reasoning, self._text.reasoning_s))
         written, thought = len(self.completion_ids), self._text.reasoning_tokens
-        usage = Usage(len(self.prompt_ids), self.cached_tokens, written, thought)
+        held = self.kv.length if self.kv is not None else 0
+        usage = Usage(len(self.prompt_ids), self.cached_tokens, written, thought, held)
         self.kv = None
         self.emit(Finished(reason, usage, self._timings(), error, self.reuse_lost))
 

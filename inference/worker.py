@@ -19,6 +19,7 @@ from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
+from inference.scoring import Scoring, ScoringRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
 from inference.speculation import Payoff
@@ -51,6 +52,7 @@ class Worker:
         close: Close,
         tally: Tally,
         shared: SharedPrefixes | None = None,
+        scoring: ScoringRoom | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.backend = backend
@@ -64,6 +66,7 @@ class Worker:
         self._clock = clock
         self._pace = Pace(config.prefill_chunk)
         self._pinning = Pinning(backend, cache, self._pace, clock)
+        self._scoring = Scoring(backend, cache, self._pace, scoring or ScoringRoom(), plan.window)
         self._payoff = Payoff(config.speculation)
         self._running: dict[str, Sequence] = {}
         self.pulse = Pulse()
@@ -96,7 +99,7 @@ class Worker:
             if self._running:
                 self._step()
                 continue
-            if self._prefill_ahead():
+            if self._scoring.step() or self._prefill_ahead():
                 continue
             self.pulse.rest()
             if not self._keeper.save_next() and not self._waiting.wait():
@@ -117,19 +120,30 @@ class Worker:
                 self._break_off([sequence], error)
 
     def _begin(self, sequence: Sequence) -> None:
+        if (
+            self._taken + sequence.longest(self._plan.window) + self._scoring.held_tokens
+            > self._plan.kv_tokens
+        ):
+            self._scoring.let_go()
         kv = self.backend.create_kv(len(sequence.prompt_ids))
         # All but the last token: its logits are needed, so it is always computed.
-        self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
+        reusable = sequence.prompt_ids[:-1][: sequence.request.reuse_at_most]
+        self.backend.append_blocks(kv, self._cache.match(reusable))
         self._running[sequence.request.id] = sequence
         sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
         self._tally.began(len(sequence.prompt_ids), kv.length)
         sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
 
+    @property
+    def _taken(self) -> int:
+        """Tokens of KV that the running sequences can come to hold."""
+        return sum(running.longest(self._plan.window) for running in self._running.values())
+
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
         is.
         """
-        taken = sum(running.longest(self._plan.window) for running in self._running.values())
+        taken = self._taken
         return not taken or taken + sequence.longest(self._plan.window) <= self._plan.kv_tokens
 
     def _too_long(self, sequence: Sequence) -> str:

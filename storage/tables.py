@@ -18,6 +18,7 @@ from storage.records import (
     MessageRecord,
     PresetRecord,
     Role,
+    ScoresRecord,
     Status,
 )
 
@@ -184,6 +185,23 @@ class SearchEntry(Table):
     number: Mapped[int] = mapped_column(primary_key=True)
     message_id: Mapped[str | None] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
     conversation_id: Mapped[str | None] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"))
+
+
+class TokenScores(Table):
+    """A row of `token_scores`: how likely a model found the tokens that a reply had then."""
+
+    __tablename__ = "token_scores"
+
+    message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True)
+    model: Mapped[str]
+    computed_by: Mapped[dict[str, Any] | None]
+    tokens: Mapped[int]
+    scores: Mapped[bytes]
+    created_at: Mapped[datetime]
+
+    def record(self) -> ScoresRecord:
+        """A frozen copy."""
+        return ScoresRecord(self.model, self.computed_by or {}, self.tokens, self.scores, self.created_at)
 
 
 class Device(Table):

@@ -26,7 +26,7 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
-from inference.token_pieces import TokenizerShelf
+from inference.text_pieces import TokenizerShelf
 from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -35,9 +35,24 @@ from storage.errors import NotFound, StorageError
 from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
+from storage.scores import Scores
 from storage.search import Search
 from storage.usage import Usage
-from web import devices, finding, learn, moves, pages, posts, preferences, presets, status, tokens
+from web import (
+    compare,
+    devices,
+    finding,
+    learn,
+    moves,
+    pages,
+    posts,
+    preferences,
+    presets,
+    record,
+    reply_tokens,
+    status,
+    tokens,
+)
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -50,6 +65,8 @@ from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
@@ -170,6 +187,7 @@ def _routes() -> list[BaseRoute]:
         Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
         Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
+        *_review_routes(),
         Route("/messages", posts.command, methods=["POST"]),
         Route("/api/settings", preferences.sheet),
         Route("/api/opening", preferences.preview, methods=["POST"]),
@@ -193,6 +211,20 @@ def _routes() -> list[BaseRoute]:
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
         Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
+    ]
+
+
+def _review_routes() -> list[BaseRoute]:
+    """How a reply came about, its tokens, and versions beside each other."""
+    return [
+        Route("/api/messages/{id}/record", record.sheet),
+        Route("/api/messages/{id}/prompt", record.prompt),
+        Route("/compare/{id}", compare.page),
+        Route("/replies/{id}/tokens", reply_tokens.page),
+        Route("/api/replies/{id}/tokens", reply_tokens.window),
+        Route("/api/replies/{id}/scores", reply_tokens.progress),
+        Route("/api/replies/{id}/scores", reply_tokens.begin, methods=["POST"]),
+        Route("/api/replies/{id}/scores/stop", reply_tokens.stop, methods=["POST"]),
     ]
 
 
@@ -226,6 +258,7 @@ def _build_services(
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches, listing = Branches(database, cut_of), Listing(database)
+    rereading = Rereading(conversations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
@@ -234,7 +267,9 @@ def _build_services(
         search=Search(database),
         trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts),
+        turns=Turns(engine, conversations, generations, prompts, rereading),
+        rereading=rereading,
+        scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,

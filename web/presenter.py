@@ -21,6 +21,7 @@ from web.generation import RunningView
 from web.glossary import GroupView
 from web.language import Language
 from web.markdown import render_in_parts, render_plain
+from web.review_views import CompareView, RecordView, ReplyTokensPage
 from web.settings_view import SettingsView
 from web.status_view import StatusView
 from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
@@ -36,7 +37,7 @@ from web.views import (
     SystemView,
     TranscriptView,
 )
-from web.wording import label_in_words, range_in_words, thought_words, waiting_line
+from web.wording import duration_words, label_in_words, range_in_words, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -68,6 +69,7 @@ class Presenter:
             "number": language.number,
             "sentence": language.sentence,
             "label_in_words": partial(label_in_words, language),
+            "duration": partial(duration_words, language),
             "spaces_shown": spaces_shown,
             "device_words": partial(device_words, language),
             "range_in_words": partial(range_in_words, language),
@@ -110,6 +112,18 @@ class Presenter:
     def settings(self, settings: SettingsView) -> str:
         """The inside of the sheet of settings."""
         return self._render("_settings.html", settings=settings)
+
+    def record(self, record: RecordView) -> str:
+        """The inside of the sheet of one reply."""
+        return self._render("_record.html", record=record)
+
+    def compare(self, compare: CompareView) -> str:
+        """The page of two branches side by side."""
+        return self._render("compare.html", compare=compare)
+
+    def reply_tokens(self, page: ReplyTokensPage) -> str:
+        """The page of one reply's tokens."""
+        return self._render("reply_tokens.html", page=page)
 
     def transcript(self, transcript: TranscriptView) -> str:
         """All messages of a branch."""

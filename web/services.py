@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
-from inference.token_pieces import TokenizerShelf
+from inference.text_pieces import TokenizerShelf
 from inference.types import ModelPhase
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -30,6 +30,8 @@ from web.new_chats import NewChats
 from web.presenter import NEWEST, Presenter, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.sharing import Sharing
 from web.telemetry import Telemetry
 from web.trash import Trash
@@ -60,6 +62,8 @@ class Services:
     trash: Trash
     generations: Generations
     turns: Turns
+    rereading: Rereading
+    scorings: Scorings
     prompts: Prompts
     new_chats: NewChats
     presets: Presets

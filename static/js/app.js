@@ -111,7 +111,15 @@ async function openHelp() {
   sheet.openHelp(byId("help"));
 }
 
+/** @param {HTMLElement} reply */
+async function openRecord(reply) {
+  const sheet = await fetchPart("./record.js", "sheet", "settings", "record");
+  sheet.openRecord(reply, (message, how) => chat.act("regenerate", message, message.dataset.messageId, how));
+}
+
 addEventListener("click", ({ target }) => {
+  const asked = target.closest('[data-action="record"]');
+  if (asked) openRecord(asked.closest(".message"));
   if (target.closest('[data-action="open-settings"]')) openSettings();
   if (target.closest('[data-action="open-help"]')) openHelp();
 });
