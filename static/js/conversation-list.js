@@ -1,7 +1,4 @@
-/**
- * The list in the sidebar. Its first piece comes with the page and with every change; more come when one gets near
- * their end. What can be done with a row is in row-menu.js, which is fetched with the first use.
- */
+/** The list in the sidebar. Its first piece comes with the page and with every change, more as one gets near. */
 export class ConversationList {
   #root;
   #held = null; // what came while a row was in somebody's hands
@@ -9,10 +6,7 @@ export class ConversationList {
   #grown = false; // more than the first piece is shown
   #near = new IntersectionObserver((seen) => seen.forEach((each) => each.isIntersecting && this.#more(each.target)));
 
-  /**
-   * @param {HTMLElement} root @param {import("./toast.js").Toast} toast
-   * @param {() => ?string} currentId @param {(title: string) => void} titled
-   */
+  /** @param {HTMLElement} root @param {() => ?string} currentId @param {(title: string) => void} titled */
   constructor(root, toast, currentId, titled) {
     this.#root = root;
     this.toast = toast;
@@ -29,7 +23,7 @@ export class ConversationList {
     this.#tellZone();
   }
 
-  /** @param {string} html the first piece of the list. It waits while a row is in somebody's hands. */
+  /** @param {string} html its first piece. It waits while a row is in somebody's hands. */
   replace(html) {
     this.#held = html;
     if (this.#root.querySelector("[data-held]")) return;
@@ -52,7 +46,7 @@ export class ConversationList {
     this.titled(row.querySelector(".row-title").textContent);
   }
 
-  /** @param {string} id @returns {?HTMLElement} */
+  /** @returns {?HTMLElement} */
   row(id) {
     return this.#root.querySelector(`.row[data-conversation-id="${CSS.escape(id)}"]`);
   }
@@ -65,8 +59,7 @@ export class ConversationList {
     const focused = document.activeElement?.closest?.("#conversations .row");
     const at = [...this.#root.querySelectorAll(".row")].indexOf(focused);
     this.#root.innerHTML = html;
-    // Where the row has gone, the one that took its place.
-    const rows = this.#root.querySelectorAll(".row");
+    const rows = this.#root.querySelectorAll(".row"); // one of them took the place of a row that has gone
     if (focused) (this.row(focused.dataset.conversationId) ?? rows[Math.min(at, rows.length - 1)])?.querySelector("a").focus({ preventScroll: true });
     this.markCurrent();
     this.#watchEnd();
