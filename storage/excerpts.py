@@ -13,6 +13,8 @@ BEFORE = 48
 LENGTH = 180
 """Characters of a piece, about."""
 
+STRETCH = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -24,7 +26,8 @@ class Piece:
 
 def excerpt(text: str, terms: Sequence[str]) -> tuple[Piece, ...]:
     """The text around the first of the folded terms, in one line, as marked and unmarked pieces."""
-    line = " ".join(_without_signs(text, terms).split())
+    begin, near = _near(text, terms)
+    line = " ".join(_without_signs(near, terms).split())
     at = min((place for term in terms if (place := _place(line, term)) is not None), default=0)
     start, end = max(0, at - BEFORE), min(len(line), at - min(at, BEFORE) + LENGTH)
     if start > 0:  # at a word, where one begins soon
@@ -34,7 +37,8 @@ def excerpt(text: str, terms: Sequence[str]) -> tuple[Piece, ...]:
         space = line.rfind(" ", at + 1, end)
         end = end if space < at + LENGTH // 2 else space
     pieces = marked(line[start:end], terms)
-    return (*_dots(start > 0), *pieces, *_dots(end < len(line)))
+    rest = begin + len(near) < len(text)
+    return (*_dots(start > 0 or begin > 0), *pieces, *_dots(end < len(line) or rest))
 
 
 def marked(text: str, terms: Sequence[str]) -> tuple[Piece, ...]:
@@ -50,6 +54,16 @@ def marked(text: str, terms: Sequence[str]) -> tuple[Piece, ...]:
         done = last
     pieces.append(Piece(text[done:]))
     return tuple(piece for piece in pieces if piece.text)
+
+
+def _near(text: str, terms: Sequence[str]) -> tuple[int, str]:
+    """Of a very long text the stretch that an excerpt is made of, and where it begins."""
+    for begin in range(0, len(text), STRETCH // 2):
+        stretch = text[begin : begin + STRETCH]
+        folded = fold(stretch)
+        if any(term in folded for term in terms):
+            return begin, stretch
+    return 0, text[:STRETCH]
 
 
 def _without_signs(text: str, terms: Sequence[str]) -> str:

@@ -298,6 +298,8 @@ def test_an_excerpt_shows_and_marks_what_was_found() -> None:
     assert [piece.text for piece in pieces if piece.found] == ["바닥", "WARM"]
     assert (pieces[0].text, pieces[-1].text) == ("…", "…")
     assert len("".join(piece.text for piece in pieces)) < 200
+    pieces = excerpt("앞말 " * 50_000 + "바닥" + " 뒷말" * 50_000, ["바닥"])
+    assert [piece.text for piece in pieces][::2] == ["…", "바닥", "…"]
 
 
 def test_an_excerpt_leaves_out_the_signs_of_markdown_unless_they_were_searched_for() -> None:
