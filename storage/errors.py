@@ -6,6 +6,7 @@ StorageError                the database cannot be read or written; nothing was 
 ├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
 └── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
 NotFound                    no such conversation, message or preset
+ImportRefused               a file, or a conversation in it, that is not taken; nothing of it was kept
 Conflict                    the same client id came again with another body
 TooShort                    what is searched for is in nearly every message
 """
@@ -43,3 +44,7 @@ class Conflict(Exception):
 
 class TooShort(Exception):
     """Nothing can be searched for with so little."""
+
+
+class ImportRefused(Exception):
+    """A file, or a conversation in it, cannot be imported."""

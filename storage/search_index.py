@@ -7,6 +7,7 @@ are. What is deleted from the one leaves the other by a trigger, however it is d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete, event, func, insert, select, text
@@ -15,7 +16,7 @@ from sqlalchemy.schema import DDL
 
 from storage.folding import fold
 from storage.grams import grams
-from storage.tables import UNFINISHED, Conversation, Message, SearchEntry, Table
+from storage.tables import Conversation, Message, SearchEntry, Table
 
 MAKE = (
     "CREATE VIRTUAL TABLE search_index USING fts5("
@@ -64,16 +65,31 @@ def index_title(session: Session, conversation: Conversation) -> None:
     keep_grams(session, [(number, grams(fold(conversation.title)))])
 
 
-def index_conversation(session: Session, conversation_id: str) -> None:
-    """Put the title and all messages of a conversation into the index that are not being written.
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """A text that is not in the index yet: a message's, or the title of a conversation."""
 
-    For what was stored as a whole, such as an import.
-    """
+    moment: datetime
+    text: str
+    message_id: str | None = None
+    conversation_id: str | None = None
+
+
+def index_new(session: Session, texts: Sequence[NewText]) -> None:
+    """Put many texts into the index at once. Their rows are there already; none of them has an entry."""
+    with_terms = [
+        (each, terms) for each in texts if (terms := grams(fold(each.text))) or each.conversation_id
+    ]
+    if not with_terms:
+        return
     session.flush()
-    index_title(session, session.get_one(Conversation, conversation_id))
-    ended = select(Message).where(Message.conversation_id == conversation_id, ~UNFINISHED)
-    for message in session.scalars(ended.order_by(Message.created_at)):
-        index_message(session, message)
+    numbers = _free_numbers(session, [number_of(each.moment) for each, _ in with_terms])
+    entries = [
+        {"number": number, "message_id": each.message_id, "conversation_id": each.conversation_id}
+        for number, (each, _) in zip(numbers, with_terms, strict=True)
+    ]
+    session.execute(insert(SearchEntry), entries)
+    keep_grams(session, [(number, terms) for number, (_, terms) in zip(numbers, with_terms, strict=True)])
 
 
 def keep_grams(session: Session, texts: Sequence[tuple[int, str]]) -> None:
@@ -99,3 +115,22 @@ def _free(session: Session, moment: datetime) -> int:
         if taken < start + _SPAN - 1:
             return int(taken) + 1
         start += _SPAN
+
+
+def _free_numbers(session: Session, wanted: Sequence[int]) -> list[int]:
+    """For each the next number that nothing has."""
+    end = max(wanted) + len(wanted)
+    while True:
+        span = SearchEntry.number.between(min(wanted), end)
+        taken = set(session.scalars(select(SearchEntry.number).where(span)))
+        numbers, next_of = [], dict[int, int]()
+        for moment in wanted:
+            number = next_of.get(moment, moment)
+            while number in taken:
+                number += 1
+            taken.add(number)
+            next_of[moment] = number + 1
+            numbers.append(number)
+        if max(numbers) <= end:
+            return numbers
+        end = max(numbers) + len(wanted)  # it has come to where nothing is known yet

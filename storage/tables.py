@@ -79,6 +79,7 @@ class Conversation(Table):
     pinned: Mapped[bool] = mapped_column(default=False, server_default=NO)
     archived: Mapped[bool] = mapped_column(default=False, server_default=NO)
     deleted_at: Mapped[datetime | None]
+    origin: Mapped[str | None]
 
     def record(self) -> ConversationRecord:
         """A frozen copy."""
@@ -93,6 +94,7 @@ class Conversation(Table):
             choices=Choices(self.params or {}, self.thinking),
             pinned=self.pinned,
             archived=self.archived,
+            origin=self.origin,
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.concurrency import run_in_threadpool
 
 from storage.records import MovedHead
+from web.beginning import Begun
 from web.hub import Watcher
 from web.protocol import Accepted, InEachLanguage, Snapshot, Switched
 from web.services import Services
-from web.turns import Begun
 
 
 async def announce_begun(

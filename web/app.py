@@ -37,6 +37,7 @@ from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.scores import Scores
 from storage.search import Search
+from storage.transfer.exporting import Exports
 from storage.usage import Usage
 from web import (
     compare,
@@ -52,13 +53,17 @@ from web import (
     reply_tokens,
     status,
     tokens,
+    transfer,
 )
 from web.access import AccessGuard
 from web.assets import Assets
+from web.beginning import Beginnings
 from web.chat import chat
 from web.ending import keep_partials, shut_down
+from web.further_replies import FurtherReplies
 from web.generations import Generations
 from web.hub import Hub
+from web.imports import ImportDesk
 from web.languages import Languages, load_languages
 from web.metrics import metrics
 from web.new_chats import NewChats
@@ -147,7 +152,8 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, database, languages, sharing)
+        services = _build_services(settings, engine, database, languages, sharing)
+        await run_in_threadpool(services.imports.clear)
         await _note_leftovers(services)
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
@@ -186,6 +192,13 @@ def _routes() -> list[BaseRoute]:
         Route("/api/conversations/{id}/archive", moves.archive, methods=["POST"]),
         Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
         Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
+        Route("/transfer", transfer.page),
+        Route("/c/{id}/print", transfer.printed),
+        Route("/api/conversations/{id}/export", transfer.export_one),
+        Route("/api/export", transfer.export_all),
+        Route("/api/import", transfer.upload, methods=["POST"]),
+        Route("/api/import/{id}", transfer.progress),
+        Route("/api/import/{id}/cancel", transfer.cancel, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
         *_review_routes(),
         Route("/messages", posts.command, methods=["POST"]),
@@ -244,13 +257,27 @@ def _prepare_configured(
 
 
 def _build_services(
-    engine: Engine, database: Database, languages: Languages, sharing: Sharing | None
+    settings: Settings,
+    engine: Engine,
+    database: Database,
+    languages: Languages,
+    sharing: Sharing | None,
 ) -> Services:
+    loop = asyncio.get_running_loop()
+
     async def conclude(reply_id: str) -> InEachLanguage:
         return await services.finished_frames(reply_id)
 
     async def announce() -> None:
         await services.announce_conversations()
+
+    async def announce_imported() -> None:
+        with contextlib.suppress(StorageError):  # it may have been closed by now
+            await announce()
+
+    def imported() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop too
+            asyncio.run_coroutine_threadsafe(announce_imported(), loop)
 
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
@@ -259,6 +286,7 @@ def _build_services(
     prompts = Prompts(engine, conversations, new_chats)
     branches, listing = Branches(database, cut_of), Listing(database)
     rereading = Rereading(conversations, prompts)
+    beginnings = Beginnings(engine, conversations, generations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
@@ -267,13 +295,15 @@ def _build_services(
         search=Search(database),
         trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts, rereading),
+        turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
         rereading=rereading,
         scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,
         preferences=kept_preferences,
+        exports=Exports(database),
+        imports=ImportDesk(settings.imports_dir, database.path, imported),
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},

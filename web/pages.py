@@ -73,7 +73,9 @@ async def earlier(request: Request) -> Response:
     view = await run_in_threadpool(transcript_view, record, path[start:], None, None, siblings)
     if start and view.earlier:
         view = replace(view, earlier=replace(view.earlier, url=f"{view.earlier.url}&after={after}"))
-    html = await run_in_threadpool(services.presenter(request).transcript, replace(view, unanswered=False))
+    html = await run_in_threadpool(
+        services.presenter(request).transcript, replace(view, unanswered=False, origin=None)
+    )
     return HTMLResponse(html)
 
 

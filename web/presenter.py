@@ -20,6 +20,7 @@ from web.found_view import FoundView, SearchPage
 from web.generation import RunningView
 from web.glossary import GroupView
 from web.language import Language
+from web.letters import Letter
 from web.markdown import render_in_parts, render_plain
 from web.review_views import CompareView, RecordView, ReplyTokensPage
 from web.settings_view import SettingsView
@@ -80,6 +81,14 @@ class Presenter:
     def page(self, page: ChatPage) -> str:
         """The whole chat page."""
         return self._render("chat.html", page=page)
+
+    def transfer(self, max_bytes: int, job_id: str | None) -> str:
+        """The page to export and import on; `job_id` is an import that is or was under way."""
+        return self._render("transfer.html", max_bytes=max_bytes, job_id=job_id)
+
+    def letter(self, letter: Letter) -> str:
+        """A conversation to be printed."""
+        return self._render("letter.html", letter=letter)
 
     def error(self, title: str, message: str) -> str:
         """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
@@ -261,6 +270,7 @@ def transcript_view(
         bool(views) and views[-1].role == "user",
         _earlier(messages[first]) if first else None,
         _earlier(messages[start], after=near[-1].id) if gap else None,
+        conversation.origin,
     )
 
 

@@ -19,10 +19,12 @@ from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.records import ConversationRecord, MessageRecord
 from storage.search import Search
+from storage.transfer.exporting import Exports
 from web import protocol
 from web.generation import Generation, RunningView
 from web.generations import Generations
 from web.hub import Hub
+from web.imports import ImportDesk
 from web.language import Language
 from web.languages import Languages
 from web.listing import read_page
@@ -68,6 +70,8 @@ class Services:
     new_chats: NewChats
     presets: Presets
     preferences: Preferences
+    exports: Exports
+    imports: ImportDesk
     hub: Hub
     languages: Languages
     presenters: Mapping[str, Presenter]

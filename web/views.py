@@ -107,6 +107,7 @@ class TranscriptView:
 
     `unanswered` when it ends with a question. `earlier` stands for the messages before these, if any, and
     `between` for those of a gap among them.
+    `origin` names the program that it was imported from.
     """
 
     messages: Sequence[MessageView]
@@ -115,6 +116,7 @@ class TranscriptView:
     unanswered: bool = False
     earlier: EarlierView | None = None
     between: EarlierView | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
