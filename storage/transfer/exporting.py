@@ -40,7 +40,9 @@ class Exports:
         not seen. It holds a connection until it is closed or exhausted.
         """
         with self._database.snapshot() as session:
-            oldest_first = select(Conversation.id).where(NOT_DELETED).order_by(Conversation.created_at, Conversation.id)
+            oldest_first = (
+                select(Conversation.id).where(NOT_DELETED).order_by(Conversation.created_at, Conversation.id)
+            )
             for conversation_id in session.scalars(oldest_first).all():
                 yield exported(session, conversation_id)
                 session.expunge_all()
