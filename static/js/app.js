@@ -27,8 +27,8 @@ import { Transcript } from "./transcript.js";
 const byId = (id) => document.getElementById(id);
 
 const toast = new Toast(byId("toast"));
-const { at } = byId("app").dataset; // what a search has led to
-let elsewhere = "elsewhere" in byId("app").dataset; // and not in the branch that is looked at
+const { at } = byId("app").dataset; // a search has led to it
+let elsewhere = "elsewhere" in byId("app").dataset; // in another branch
 
 const parts = {
   transcript: new Transcript(byId("transcript")),

@@ -16,13 +16,13 @@ export function jump(id) {
 }
 
 function mark(message) {
+  stylesheet("found");
   message.classList.add("at");
   message.tabIndex = -1;
   message.focus({ preventScroll: true });
   const words = (new URLSearchParams(location.search).get("find") ?? "").normalize("NFKC").toLowerCase();
   const ranges = words ? rangesOf(message, words.match(/"[^"]+"|\S+/g) ?? []) : [];
   if (window.Highlight && CSS.highlights && ranges.length) {
-    stylesheet("found");
     CSS.highlights.set("found", new Highlight(...ranges));
   }
   show(message, ranges[0]);
