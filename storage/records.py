@@ -44,7 +44,8 @@ class ConversationRecord:
 
     `cut_id` is the first message that the model reads; None while it reads from the beginning.
     `system_prompt` and `choices` may be changed between its turns. `updated_at` is when its last turn began.
-    `origin` names the program that it was imported from. Times are UTC.
+    `pinned` and `archived` say where it is listed; `origin` names the program that it was imported from.
+    Times are UTC.
     """
 
     id: str
@@ -55,6 +56,8 @@ class ConversationRecord:
     created_at: datetime
     updated_at: datetime
     choices: Choices = Choices()
+    pinned: bool = False
+    archived: bool = False
     origin: str | None = None
 
 

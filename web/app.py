@@ -32,15 +32,19 @@ from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
+from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.scores import Scores
+from storage.search import Search
 from storage.transfer.exporting import Exports
 from storage.usage import Usage
 from web import (
     compare,
     devices,
+    finding,
     learn,
+    moves,
     pages,
     posts,
     preferences,
@@ -180,8 +184,14 @@ def _routes() -> list[BaseRoute]:
         Route("/", pages.new_chat),
         Route("/c/{id}", pages.conversation),
         Route("/c/{id}/earlier", pages.earlier),
-        Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
-        Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+        Route("/conversations", moves.piece),
+        Route("/search", finding.page),
+        Route("/search/quick", finding.quick),
+        Route("/api/conversations/{id}/rename", moves.rename, methods=["POST"]),
+        Route("/api/conversations/{id}/pin", moves.pin, methods=["POST"]),
+        Route("/api/conversations/{id}/archive", moves.archive, methods=["POST"]),
+        Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
+        Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
         Route("/transfer", transfer.page),
         Route("/c/{id}/print", transfer.printed),
         Route("/api/conversations/{id}/export", transfer.export_one),
@@ -274,14 +284,16 @@ def _build_services(
     generations = Generations(engine, conversations, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
-    branches = Branches(database, cut_of)
+    branches, listing = Branches(database, cut_of), Listing(database)
     rereading = Rereading(conversations, prompts)
     beginnings = Beginnings(engine, conversations, generations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
-        trash=Trash(engine, conversations, branches, prompts),
+        listing=listing,
+        search=Search(database),
+        trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
         turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
         rereading=rereading,

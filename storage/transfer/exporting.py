@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from storage.database import Database
 from storage.lookup import find_conversation
 from storage.records import Role, Status
-from storage.tables import Conversation, Message
+from storage.tables import NOT_DELETED, Conversation, Message
 from storage.transfer.schema import ExportedConversation, ExportedMessage
 
 PLAIN = ("finished_at", "model", "finish_reason", "error", "reasoning", "pinned")
@@ -33,14 +33,16 @@ class Exports:
     def count(self) -> int:
         """How many conversations there are."""
         with self._database.read() as session:
-            return session.scalar(select(func.count()).select_from(Conversation)) or 0
+            return session.scalar(select(func.count()).select_from(Conversation).where(NOT_DELETED)) or 0
 
     def everything(self) -> Iterator[ExportedConversation]:
         """All conversations, oldest first, as they are together at the first step: what is changed later is
         not seen. It holds a connection until it is closed or exhausted.
         """
         with self._database.snapshot() as session:
-            oldest_first = select(Conversation.id).order_by(Conversation.created_at, Conversation.id)
+            oldest_first = (
+                select(Conversation.id).where(NOT_DELETED).order_by(Conversation.created_at, Conversation.id)
+            )
             for conversation_id in session.scalars(oldest_first).all():
                 yield exported(session, conversation_id)
                 session.expunge_all()

@@ -17,6 +17,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from storage.database import Database
+from storage.search_index import NewText, index_new
 from storage.tables import ID_LENGTH, Conversation, Message
 from storage.transfer.exporting import PLAIN, RECORDS, exported
 from storage.transfer.schema import ExportedConversation, ExportedMessage
@@ -98,8 +99,11 @@ def _add(session: Session, conversation: ExportedConversation) -> Outcome | None
         return None
     if known is None:
         session.execute(insert(Conversation), [_conversation_row(conversation)])
+        title = NewText(conversation.created_at, conversation.title, conversation_id=conversation.id)
+        index_new(session, [title])
         _insert(session, conversation.id, conversation.messages)
         return Outcome.IMPORTED
+    known.deleted_at = None  # who imports it again wants it back
     here = {message.id: message for message in exported(session, known.id).messages}
     common = [message for message in conversation.messages if message.id in elsewhere]
     if not all(message.id in here and _agree(message, here[message.id]) for message in common):
@@ -158,3 +162,5 @@ def _insert(session: Session, conversation_id: str, messages: Sequence[ExportedM
     rows = [{name: getattr(message, name) for name in names} for message in messages]
     if rows:
         session.execute(insert(Message), [row | {"conversation_id": conversation_id} for row in rows])
+        ended = (message for message in messages if message.status in ("done", "interrupted"))
+        index_new(session, [NewText(each.created_at, each.text, message_id=each.id) for each in ended])

@@ -19,8 +19,10 @@ from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import ImportRefused
+from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.records import Choices
+from storage.search import Asked, Search
 from storage.transfer.exporting import Exports
 from storage.transfer.importing import Imports, Outcome
 from storage.transfer.reading import found
@@ -161,7 +163,7 @@ def test_all_conversations_are_exported_as_they_were_at_one_moment(database: Dat
     first = next(everything)
     conversations.begin_turn(a_turn(text="later"))
     conversations.rename(turns[2].conversation.id, "changed")
-    conversations.delete(turns[1].conversation.id)
+    Listing(database).delete(turns[1].conversation.id)
     rest = list(everything)
     assert {chat.id for chat in (first, *rest)} == {turn.conversation.id for turn in turns}
     assert {chat.title for chat in (first, *rest)} == {"Greetings"}
@@ -184,6 +186,15 @@ def a_chat(*texts: str, number: int = 0, **changes: Any) -> ExportedConversation
     head = ids[-1] if ids else None
     values = {"title": "t", "created_at": NOON, "updated_at": NOON, "head_id": head, "messages": messages}
     return ExportedConversation(**{"id": f"c{number}", **values, **changes})
+
+
+def test_what_was_imported_is_found_and_again_what_was_deleted(database: Database) -> None:
+    imports, search = Imports(database), Search(database)
+    imports.add(a_chat("따뜻한 바닥", "warm floor"))
+    Listing(database).delete(search.find(Asked("바닥"), 9).hits[0].conversation_id)
+    assert search.find(Asked("floor"), 9).hits == ()
+    imports.add(a_chat("따뜻한 바닥", "warm floor", "and the floor again"))
+    assert [hit.text for hit in search.find(Asked("floor"), 9).hits] == ["and the floor again", "warm floor"]
 
 
 def test_what_went_on_elsewhere_is_added_and_what_went_on_here_stays(database: Database) -> None:
