@@ -223,6 +223,7 @@ def _routes() -> list[BaseRoute]:
         Route("/health", pages.health),
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
+        Route(f"/static/{static_build()}/texts/{{code}}.json", pages.script_texts),
         Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
     ]
 

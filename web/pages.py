@@ -99,6 +99,16 @@ async def offline(request: Request) -> Response:
     return HTMLResponse(await run_in_threadpool(services.presenter(request).offline))
 
 
+async def script_texts(request: Request) -> Response:
+    """What scripts say in a language, for those that a page did not begin with."""
+    services: Services = request.state.services
+    code = request.path_params["code"]
+    found = next((language for language in services.languages if language.code == code), None)
+    if found is None:
+        raise HTTPException(404)
+    return Response(msgspec.json.encode(found.for_scripts), media_type="application/json")
+
+
 async def not_found(request: Request, error: Exception) -> Response:
     """No such page or conversation: a page for people, a line for scripts."""
     message = str(error) if isinstance(error, NotFound) else "There is no such page."

@@ -23,6 +23,7 @@ from web.language import Language
 from web.letters import Letter
 from web.markdown import render_in_parts, render_plain
 from web.review_views import CompareView, RecordView, ReplyTokensPage
+from web.scripts import texts_at_first
 from web.settings_view import SettingsView
 from web.status_view import StatusView
 from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
@@ -61,8 +62,10 @@ class Presenter:
             undefined=StrictUndefined,
             auto_reload=False,
         )
+        self._environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
         self._environment.globals |= {
             "asset": asset_url,
+            "script_texts": partial(texts_at_first, language),
             "language": language,
             "languages": tuple(languages),
             "t": language.t,
