@@ -17,8 +17,8 @@ from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
 from web.language import msgid
+from web.message_views import transcript_view
 from web.opening import Opening
-from web.presenter import transcript_view
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
