@@ -182,7 +182,7 @@ def _copy(source: Path, uri: str, copy: Path, library: Library, room: Room) -> N
             reading.backup(writing)
             writing.execute("PRAGMA journal_mode=DELETE")
     except library.Error as error:
-        problem = explain(error, copy)
+        problem = explain(error, copy.parent)
         raise (explain(error, source) if isinstance(problem, DamagedDatabase) else problem) from error
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,9 @@ class Restored:
     kept: Path | None
 
 
-def restore(file: Path, folder: Path, *, room: Room = free_bytes) -> Restored:
+def restore(
+    file: Path, folder: Path, *, room: Room = free_bytes, link: Callable[[Path, Path], None] = os.link
+) -> Restored:
     """Puts a backup in the place of the folder's database, all of it or nothing.
 
     Raises `SchemaTooNew` and `DamagedDatabase` for the file, `UnusableFolder` where a server uses the folder,
@@ -57,7 +59,7 @@ def restore(file: Path, folder: Path, *, room: Room = free_bytes) -> Restored:
         checked_copy(file, reading_uri(file), path, library, room=room) as (copy, now),
     ):
         devices = _devices(copy, library)
-        kept = _set_aside(path, library)
+        kept = _set_aside(path, library, link)
         put_in_place(copy, path)
     return Restored(now, devices, kept)
 
@@ -79,7 +81,7 @@ def _devices(path: Path, library: Library) -> int:
         return int(connection.execute(query).fetchone()[0])
 
 
-def _set_aside(path: Path, library: Library) -> Path | None:
+def _set_aside(path: Path, library: Library, link: Callable[[Path, Path], None]) -> Path | None:
     """Gives the present database a second name, and leaves no log that the next could take for its own."""
     if path.is_file():
         _fold_log(path, library)
@@ -92,7 +94,7 @@ def _set_aside(path: Path, library: Library) -> Path | None:
         for end in logs:  # those of a damaged file: whoever rescues it needs them
             os.replace(_beside(path, end), _beside(kept, end))
         if path.exists():
-            _link(path, kept)
+            _name_again(path, kept, link)
         sync(kept.parent)
     except OSError as error:
         raise UnusableFolder(f"{path} cannot be kept as {kept} ({error.strerror}).") from error
@@ -115,9 +117,9 @@ def _fold_log(path: Path, library: Library) -> None:
             raise problem from error
 
 
-def _link(path: Path, kept: Path) -> None:
+def _name_again(path: Path, kept: Path, link: Callable[[Path, Path], None]) -> None:
     try:
-        os.link(path, kept)
+        link(path, kept)
     except OSError:  # not every file system can
         shutil.copyfile(path, kept)
         kept.chmod(0o600)

@@ -167,7 +167,9 @@ def test_a_database_with_nothing_in_it_is_migrated_without_a_backup(folder: Path
 
 def test_without_room_for_a_backup_nothing_is_migrated(path: Path, scripts: Path) -> None:
     before, size = path.read_bytes(), path.stat().st_size
-    with pytest.raises(StorageError, match=rf"not migrated.* needs {size:,} bytes, and {size - 1:,} are free"):
+    with pytest.raises(
+        StorageError, match=rf"not migrated.* needs {size:,} bytes, and {size - 1:,} are free"
+    ):
         migrate(path, load_library(), NEWEST, scripts, room=lambda folder: size - 1)
     assert path.read_bytes() == before
     assert backups(path) == []
