@@ -74,6 +74,8 @@ def run_check(settings: Settings, *, repair: bool) -> bool:
 
     Raises `StorageError`; with `repair` also where a server runs.
     """
+    if not (settings.data_dir / FILE_NAME).is_file():
+        raise _nothing(settings)
     if not repair:
         report = look(settings)
         _print(report)
@@ -96,11 +98,15 @@ def look(settings: Settings, *, server_runs: bool | None = None) -> Report:
     runs = is_in_use(settings.data_dir) if server_runs is None else server_runs
     database = check(path)
     if not database.damage and not database.revision:
-        raise StorageError(f"There are no conversations in {settings.data_dir}.")
+        raise _nothing(settings)
     if runs or database.damage:
         return Report(database, (), (), runs)
     cached = unowned_files(settings.prefix_cache_dir, database.conversation_ids)
     return Report(database, tuple(cached), tuple(_left(settings)), runs)
+
+
+def _nothing(settings: Settings) -> StorageError:
+    return StorageError(f"There are no conversations in {settings.data_dir}.")
 
 
 def _left(settings: Settings) -> Iterator[Path]:

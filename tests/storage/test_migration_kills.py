@@ -1,0 +1,150 @@
+"""Row 36 of the test plan: from each old schema, killed at each step, it is old or new, never between.
+
+The short run takes a few steps of each schema, others for each; `--long` takes all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from storage.backup import contents_of
+from storage.checking import Fault, check
+from storage.database import Database
+from storage.engine import make_engine
+from storage.files import BACKUPS_NAME, FILE_NAME
+from storage.migrations import FOLDER, REVISIONS
+from storage.sqlite import load_library
+
+ROOT = Path(__file__).parents[2]
+NEWEST = REVISIONS[-1]
+CONVERSATIONS = 20
+SHORT = 7
+
+OpenUntil: TypeAlias = Callable[[Path, int | None], int]
+
+
+@pytest.fixture(scope="module")
+def old_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A database at each revision, with the rows that it was given at the first."""
+    folder = tmp_path_factory.mktemp("old")
+    path = folder / FILE_NAME
+    engine = make_engine(path, load_library(), begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    for revision in REVISIONS:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+        if revision == REVISIONS[0]:
+            with closing(load_library().connect(str(path))) as connection:
+                write_rows(connection)
+        with closing(load_library().connect(str(path))) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        shutil.copy(path, folder / revision)
+    engine.dispose()
+    return {revision: folder / revision for revision in REVISIONS}
+
+
+def write_rows(connection: sqlite3.Connection) -> None:
+    now = "2026-01-02 03:04:05"
+    for number in range(CONVERSATIONS):
+        chat, question, reply = (f"{kind}{number}" for kind in "cqr")
+        values = (chat, f"No. {number}", reply, now, now)
+        connection.execute("INSERT INTO conversations VALUES (?, ?, '', ?, NULL, ?, ?)", values)
+        for row in ((question, None, "user", "안녕"), (reply, question, "assistant", "네")):
+            connection.execute(
+                "INSERT INTO messages (id, conversation_id, parent_id, role, text, status, created_at)"
+                f" VALUES (?, '{chat}', ?, ?, ?, 'done', '{now}')",
+                row,
+            )
+    connection.commit()
+
+
+@pytest.fixture(scope="module")
+def open_until() -> Iterator[OpenUntil]:
+    """Opens a folder's database in a process that dies before a step; how many it took."""
+    arguments = [sys.executable, "-m", "tests.storage.migrator"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asking, answers = process.stdin, process.stdout
+
+        def opened(folder: Path, step: int | None) -> int:
+            print(f"{folder}\t{'' if step is None else step}", file=asking, flush=True)
+            return int(answers.readline())
+
+        yield opened
+        asking.close()
+
+
+def put(old: Path, folder: Path) -> Path:
+    folder.mkdir()
+    return Path(shutil.copy(old, folder / FILE_NAME))
+
+
+def schema_of(path: Path) -> set[tuple[str, str]]:
+    with closing(load_library().connect(str(path))) as connection:
+        return set(connection.execute("SELECT name, sql FROM sqlite_master"))
+
+
+def rows_of(path: Path) -> list[tuple[str, ...]]:
+    query = """SELECT conversations.id, title, head_id, messages.id, parent_id, role, text, status
+        FROM conversations JOIN messages ON conversation_id = conversations.id ORDER BY messages.id"""
+    with closing(load_library().connect(str(path))) as connection:
+        return connection.execute(query).fetchall()
+
+
+def assert_old_or_new(folder: Path, revision: str, old_files: dict[str, Path]) -> bool:
+    """Whether it is the new one."""
+    path = folder / FILE_NAME
+    with closing(load_library().connect(str(path))) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    assert version in (revision, NEWEST)
+    assert schema_of(path) == schema_of(old_files[version])
+    assert rows_of(path) == rows_of(old_files[revision])
+    for backup in (folder / BACKUPS_NAME).glob("*.sqlite3"):
+        found = contents_of(backup, load_library())
+        assert (found.revision, found.conversations) == (revision, CONVERSATIONS)
+        assert schema_of(backup) == schema_of(old_files[revision])
+        assert rows_of(backup) == rows_of(old_files[revision])
+    return bool(version == NEWEST)
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_a_migration_killed_at_any_step_leaves_the_old_or_the_new(
+    revision: str, old_files: dict[str, Path], open_until: OpenUntil, tmp_path: Path, long: bool
+) -> None:
+    whole = tmp_path / "whole"
+    put(old_files[revision], whole)
+    steps = open_until(whole, None)
+    assert assert_old_or_new(whole, revision, old_files)
+    chosen = range(steps) if long else {*range(int(revision), steps, steps // SHORT), steps - 1}
+    became_new = []
+    for step in sorted(chosen):
+        folder = tmp_path / str(step)
+        put(old_files[revision], folder)
+        assert open_until(folder, step) == step
+        is_new = assert_old_or_new(folder, revision, old_files)
+        assert not is_new or list((folder / BACKUPS_NAME).glob("*.sqlite3"))
+        became_new.append(is_new)
+    assert became_new == sorted(became_new), "once it is new, it stays so"
+    assert not became_new[0]
+    assert became_new[-1]
+    with closing(Database.open(tmp_path / str(sorted(chosen)[len(chosen) // 2]))) as database:
+        found = check(database.path)
+    assert found.revision == NEWEST
+    assert not any(ids for fault, ids in found.ids.items() if fault is not Fault.UNFINISHED)
