@@ -137,14 +137,16 @@ def test_backups_of_a_database_that_is_being_written_hold_what_was_acknowledged(
         said.append(writer.stdout.readline())
         reading = Thread(target=said.extend, args=(writer.stdout,))
         reading.start()
-        counts = []
-        for _ in range(BACKUPS):
-            acknowledged = [line.split() for line in list(said) if line.endswith("\n")]
-            back_up(folder / FILE_NAME, copy, library)
-            counts.append(len(acknowledged))
-            check_backup(copy, acknowledged)
-        writer.kill()
-        reading.join()
+        try:
+            counts = []
+            for _ in range(BACKUPS):
+                acknowledged = [line.split() for line in list(said) if line.endswith("\n")]
+                back_up(folder / FILE_NAME, copy, library)
+                counts.append(len(acknowledged))
+                check_backup(copy, acknowledged)
+        finally:
+            writer.kill()
+            reading.join()
     assert counts[-1] > counts[0]
 
 

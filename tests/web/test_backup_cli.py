@@ -20,11 +20,10 @@ from storage.database import Database
 from storage.files import FILE_NAME, sole_user
 from storage.migrations import REVISIONS
 from storage.sqlite import load_library
-from tests.inference.backends.tiny import write_tiny_llama
 from tests.storage.examples import a_turn, an_end, contents
 from web.cli import app
 
-ONDOL = Path(sys.executable).with_name("ondol")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -57,8 +56,8 @@ def run(folder: Path, *statements: str) -> None:
 @pytest.fixture
 def server(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """One that has the folder, and says so by its address."""
-    command = [ONDOL, "--port", "0", "--model", str(write_tiny_llama(folder.parent / "tiny"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.web.hanging_server", str(folder.parent), "60"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("Ondol is at ")
