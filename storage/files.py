@@ -56,10 +56,12 @@ def is_in_use(folder: Path) -> bool:
     try:
         with (folder / LOCK_NAME).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except BlockingIOError:
         return True
+    except OSError as error:
+        raise UnusableFolder(f"The data folder {folder} cannot be read ({error.strerror}).") from error
     return False
 
 

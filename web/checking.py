@@ -123,12 +123,15 @@ def _repair(settings: Settings, report: Report) -> bool:
         with closing(Database(report.database.path, load_library())) as database:
             texts = counted(rebuild_index(database), "text")
         done.append(f"made the search index anew from {texts}")
-    if report.cached:
-        _forget_gone(settings.prefix_cache_dir, report.database.conversation_ids)
-        done.append(f"deleted {counted(len(report.cached), 'file')} of the prefix cache")
-    if report.left:
+    try:
+        if report.cached:
+            _forget_gone(settings.prefix_cache_dir, report.database.conversation_ids)
+            done.append(f"deleted {counted(len(report.cached), 'file')} of the prefix cache")
         for file in report.left:
             file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{error.filename} cannot be deleted ({error.strerror}).") from error
+    if report.left:
         done.append(f"deleted {counted(len(report.left), 'left file')}")
     print(f"Repaired: {', '.join(done)}." if done else "There is nothing here that can be repaired.")
     return bool(done)

@@ -14,14 +14,20 @@ from storage.database import Database
 from storage.errors import DamagedDatabase, SchemaTooNew
 from storage.files import FILE_NAME
 from storage.listing import Listing
-from storage.migrate import migrate
-from storage.migrations import FOLDER, REVISIONS
 from storage.records import NewScores
 from storage.reindexing import rebuild_index
 from storage.scores import Scores
 from storage.search import Asked, Search
 from storage.sqlite import load_library
-from tests.storage.examples import a_continuation, a_reply, a_turn, an_end, contents, follow
+from tests.storage.examples import (
+    a_continuation,
+    a_reply,
+    a_turn,
+    an_end,
+    contents,
+    follow,
+    make_first_schema,
+)
 
 EVERYTHING = "SELECT message_id, conversation_id FROM search_entries ORDER BY 1, 2"
 
@@ -141,10 +147,8 @@ def test_a_file_of_another_program_and_a_newer_one_are_told_apart(path: Path) ->
 
 
 def test_of_an_older_schema_only_the_references_are_looked_at(tmp_path: Path) -> None:
-    scripts, path = tmp_path / "scripts", tmp_path / FILE_NAME
-    later = [f"{revision}_*" for revision in REVISIONS[1:]]
-    shutil.copytree(FOLDER, scripts, ignore=shutil.ignore_patterns("__pycache__", *later))
-    migrate(path, load_library(), None, scripts)
+    path = tmp_path / FILE_NAME
+    make_first_schema(path)
     found = check(path)
     assert (found.is_current, found.revision, set(found.ids)) == (
         False,

@@ -23,7 +23,7 @@ from storage.migrate import migrate
 from storage.migrations import FOLDER, REVISIONS
 from storage.sqlite import load_library
 from storage.tables import Table
-from tests.storage.examples import a_turn
+from tests.storage.examples import a_turn, make_first_schema
 
 NEWEST = REVISIONS[-1]
 NEXT = f"""
@@ -107,11 +107,9 @@ def test_migrating_keeps_every_row(engine: Engine, path: Path, scripts: Path) ->
 
 
 def test_a_database_of_the_first_version_opens_with_its_messages(tmp_path: Path) -> None:
-    first, path = tmp_path / "first", tmp_path / "data" / FILE_NAME
-    later = [f"{revision}_*" for revision in REVISIONS[1:]]
-    shutil.copytree(FOLDER, first, ignore=shutil.ignore_patterns("__pycache__", *later))
+    path = tmp_path / "data" / FILE_NAME
     path.parent.mkdir()
-    migrate(path, load_library(), None, first)
+    make_first_schema(path)
     with closing(load_library().connect(str(path))) as old:
         now = "2026-01-02 03:04:05"
         old.execute("INSERT INTO conversations VALUES ('c', 'Old', '', 'r', NULL, ?, ?)", (now, now))
@@ -159,10 +157,10 @@ def test_the_newest_three_backups_stay(path: Path, scripts: Path) -> None:
     assert {"mine.sqlite3", *(f"schema-{t}.sqlite3" for t in times[1:])} < set(names)
 
 
-def test_a_database_with_nothing_in_it_is_migrated_without_a_backup(folder: Path, scripts: Path) -> None:
-    Database.open(folder).close()
-    migrate(folder / FILE_NAME, load_library(), NEWEST, scripts)
-    assert not (folder / BACKUPS_NAME).exists()
+def test_a_database_with_nothing_in_it_is_migrated_without_a_backup(tmp_path: Path) -> None:
+    make_first_schema(tmp_path / FILE_NAME)
+    Database.open(tmp_path).close()
+    assert not (tmp_path / BACKUPS_NAME).exists()
 
 
 def test_without_room_for_a_backup_nothing_is_migrated(path: Path, scripts: Path) -> None:

@@ -13,11 +13,10 @@ from storage.database import Database
 from storage.devices import Devices
 from storage.errors import SchemaTooNew, StorageError, UnusableFolder
 from storage.files import BACKUPS_NAME, FILE_NAME, LOCK_NAME, SIDE_FILES, sole_user
-from storage.migrate import migrate
-from storage.migrations import FOLDER, REVISIONS
+from storage.migrations import REVISIONS
 from storage.restore import restore
 from storage.sqlite import load_library
-from tests.storage.examples import a_turn, contents
+from tests.storage.examples import a_turn, contents, make_first_schema
 
 
 def titles(folder: Path) -> list[str]:
@@ -185,6 +184,11 @@ def test_a_file_that_is_no_sound_database_of_ours_is_refused(
     assert_refused(StorageError, words, file, folder)
 
 
+def test_a_folder_that_is_a_file_is_refused(file: Path) -> None:
+    with pytest.raises(UnusableFolder, match="cannot be made"):
+        restore(file, file)
+
+
 def test_the_database_itself_is_no_backup(file: Path, folder: Path) -> None:
     assert_refused(StorageError, "of the data folder itself", folder / FILE_NAME, folder)
 
@@ -194,10 +198,8 @@ def test_without_room_nothing_is_restored(file: Path, folder: Path) -> None:
 
 
 def test_an_older_schema_is_migrated_by_the_next_start(file: Path, folder: Path, tmp_path: Path) -> None:
-    first, old = tmp_path / "first", tmp_path / "old.sqlite3"
-    later = [f"{revision}_*" for revision in REVISIONS[1:]]
-    shutil.copytree(FOLDER, first, ignore=shutil.ignore_patterns("__pycache__", *later))
-    migrate(old, load_library(), None, first)
+    old = tmp_path / "old.sqlite3"
+    make_first_schema(old)
     with closing(load_library().connect(str(old))) as connection:
         now = "2026-01-02 03:04:05"
         connection.execute("INSERT INTO conversations VALUES ('c', 'Old', '', NULL, NULL, ?, ?)", (now, now))
