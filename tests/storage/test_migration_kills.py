@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 from alembic import command
@@ -25,13 +22,11 @@ from storage.engine import make_engine
 from storage.files import BACKUPS_NAME, FILE_NAME
 from storage.migrations import FOLDER, REVISIONS
 from storage.sqlite import load_library
+from tests.storage.dying import DoUntil, dying_children
 
-ROOT = Path(__file__).parents[2]
 NEWEST = REVISIONS[-1]
 CONVERSATIONS = 20
 SHORT = 7
-
-OpenUntil: TypeAlias = Callable[[Path, int | None], int]
 
 
 @pytest.fixture(scope="module")
@@ -72,21 +67,9 @@ def write_rows(connection: sqlite3.Connection) -> None:
 
 
 @pytest.fixture(scope="module")
-def open_until() -> Iterator[OpenUntil]:
-    """Opens a folder's database in a process that dies before a step; how many it took."""
-    arguments = [sys.executable, "-m", "tests.storage.migrator"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        asking, answers = process.stdin, process.stdout
-
-        def opened(folder: Path, step: int | None) -> int:
-            print(f"{folder}\t{'' if step is None else step}", file=asking, flush=True)
-            return int(answers.readline())
-
-        yield opened
-        asking.close()
+def do_until() -> Iterator[DoUntil]:
+    with dying_children() as do_until:
+        yield do_until
 
 
 def put(old: Path, folder: Path) -> Path:
@@ -126,18 +109,18 @@ def assert_old_or_new(folder: Path, revision: str, old_files: dict[str, Path]) -
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1])
 def test_a_migration_killed_at_any_step_leaves_the_old_or_the_new(
-    revision: str, old_files: dict[str, Path], open_until: OpenUntil, tmp_path: Path, long: bool
+    revision: str, old_files: dict[str, Path], do_until: DoUntil, tmp_path: Path, long: bool
 ) -> None:
     whole = tmp_path / "whole"
     put(old_files[revision], whole)
-    steps = open_until(whole, None)
+    steps = do_until("open", whole, None)
     assert assert_old_or_new(whole, revision, old_files)
     chosen = range(steps) if long else {*range(int(revision), steps, steps // SHORT), steps - 1}
     became_new = []
     for step in sorted(chosen):
         folder = tmp_path / str(step)
         put(old_files[revision], folder)
-        assert open_until(folder, step) == step
+        assert do_until("open", folder, step) == step
         is_new = assert_old_or_new(folder, revision, old_files)
         assert not is_new or list((folder / BACKUPS_NAME).glob("*.sqlite3"))
         became_new.append(is_new)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.backup import back_up_folder, contents_of
+from storage.checking import check
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.devices import Devices
@@ -16,6 +17,7 @@ from storage.files import BACKUPS_NAME, FILE_NAME, LOCK_NAME, SIDE_FILES, sole_u
 from storage.migrations import REVISIONS
 from storage.restore import restore
 from storage.sqlite import load_library
+from tests.storage.dying import dying_children
 from tests.storage.examples import a_turn, contents, make_first_schema
 
 
@@ -72,6 +74,28 @@ def test_the_log_of_a_killed_server_goes_with_what_is_kept(file: Path, folder: P
     assert restored.kept is not None
     restore(restored.kept, crashed)
     assert titles(crashed) == ["After", "Before", "In the log"]
+
+
+def test_restoring_that_is_killed_at_any_step_leaves_the_old_or_the_new(
+    file: Path, folder: Path, tmp_path: Path, long: bool
+) -> None:
+    """A short run takes every fourth step."""
+    with closing(Database.open(folder)) as database:
+        Conversations(database).begin_turn(a_turn(title="In the log"))
+        shutil.copytree(folder, tmp_path / "crashed")
+    shutil.copy(file, tmp_path / "crashed")
+    with dying_children() as do_until:
+        steps = do_until("restore", Path(shutil.copytree(tmp_path / "crashed", tmp_path / "whole")), None)
+        became = []
+        for step in range(0, steps, 1 if long else 4):
+            copied = Path(shutil.copytree(tmp_path / "crashed", tmp_path / str(step)))
+            assert do_until("restore", copied, step) == step
+            assert check(copied / FILE_NAME).damage == ""
+            became.append(titles(copied))
+    old, new = ["After", "Before", "In the log"], ["Before"]
+    at = became.index(new)
+    assert became == [old] * at + [new] * (len(became) - at)
+    assert at > 0
 
 
 def test_a_damaged_database_is_kept_as_it_is(file: Path, folder: Path) -> None:
