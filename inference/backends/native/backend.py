@@ -1,0 +1,144 @@
+"""The native backend: 4- and 8-bit GGUF weights on the CPU, by kernels of our own. Worker thread."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import psutil
+
+from inference.backends.base import BlockArrays, Logits
+from inference.backends.native.decoder import Decoder, Unfit
+from inference.backends.native.kv import KVMemory, NativeKVBlock, SequenceKV
+from inference.backends.native.library import (
+    LOGITS_ALL,
+    LOGITS_LAST,
+    LOGITS_NONE,
+    MOST_TOKENS,
+    load_library,
+)
+from inference.backends.native.model import NativeModel
+from inference.backends.native.weights import load_weights, quantization_in_words, slots
+from inference.errors import OutOfMemory
+from inference.models.gguf_header import GgufHeader, read_header
+from inference.models.prepared import PreparedModel
+from inference.types import ModelDescription
+
+NAME = "native"
+
+
+class NativeBackend:
+    """Prefill and decode are one kind of step; a row's numbers do not depend on the rows beside it."""
+
+    def __init__(
+        self, prepared: PreparedModel, *, threads: int | None = None, kernels: str | None = None
+    ) -> None:
+        """Load the model. Raises `NativeUnavailable`, `Unfit` or `OutOfMemory`."""
+        header, decoder = fitting(prepared)
+        library = load_library()
+        threads = threads or usable_cores()
+        self._memory = KVMemory(library, decoder, prepared.context_window)
+        self._model = NativeModel(library, decoder, threads, kernels)
+        load_weights(self._model, header, decoder)
+        self.description = ModelDescription(
+            name=prepared.name,
+            source=prepared.source,
+            backend=NAME,
+            kernels=self._model.kernels,
+            device="cpu",
+            quantization=quantization_in_words(header),
+            compute_dtype="int8 activations, float32 sums",
+            parameters=self._model.parameters,
+            weight_bytes=self._model.weight_bytes,
+            context_window=prepared.context_window,
+            kv_bytes_per_token=decoder.kv_bytes_per_token,
+            vocab_size=decoder.vocab,
+            threads=threads,
+            free_bytes=int(psutil.virtual_memory().available),
+            eos_token_ids=prepared.eos_token_ids,
+        )
+
+    def create_kv(self, tokens: int = 0) -> SequenceKV:
+        """An empty KV cache."""
+        return _told(self._memory.sequence, tokens)
+
+    def prefill(self, kv: SequenceKV, token_ids: Sequence[int], *, logits: bool) -> Logits | None:
+        """Append one chunk; the last token's logits, shape [vocab], when asked for."""
+        for start in range(0, len(token_ids), MOST_TOKENS):
+            part = token_ids[start : start + MOST_TOKENS]
+            last = logits and start + len(part) == len(token_ids)
+            rows = _told(self._model.step, [kv], [part], LOGITS_LAST if last else LOGITS_NONE)
+        row: Logits | None = rows[0] if logits else None
+        return row
+
+    def decode(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]) -> Logits:
+        """A run of tokens for each sequence; logits of shape [tokens of all runs, vocab]."""
+        parts = [
+            _told(self._model.step, kvs[start:stop], runs[start:stop], LOGITS_ALL)
+            for start, stop in _within_a_step(runs)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def truncate(self, kv: SequenceKV, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        kv.truncate(length)
+
+    def copy_block(self, kv: SequenceKV, start: int, stop: int) -> NativeKVBlock:
+        """A copy of tokens start..stop of `kv`."""
+        return _told(self._memory.block, kv, start, stop)
+
+    def append_blocks(self, kv: SequenceKV, parts: Sequence[tuple[NativeKVBlock, int]]) -> None:
+        """Append the first tokens of some blocks."""
+        _told(self._memory.append, kv, parts)
+
+    def block_to_arrays(self, block: NativeKVBlock) -> BlockArrays:
+        """The content of a block, to be kept in a file."""
+        return self._memory.to_arrays(block)
+
+    def block_from_arrays(self, arrays: BlockArrays) -> NativeKVBlock:
+        """The block with this content. Raises ValueError when it cannot be one of this model's."""
+        return self._memory.from_arrays(arrays)
+
+    def close(self) -> None:
+        """Free the model and end its threads."""
+        self._model.close()
+
+
+def fitting(prepared: PreparedModel) -> tuple[GgufHeader, Decoder]:
+    """The model's file and description, if the kernels can run it. Raises `Unfit`; loads nothing."""
+    if prepared.gguf is None:
+        raise Unfit("safetensors weights")
+    config = json.loads((prepared.folder / "config.json").read_text(encoding="utf-8"))
+    decoder = Decoder.from_config(config)
+    header = read_header(prepared.gguf)
+    for _ in slots(header):
+        pass
+    return header, decoder
+
+
+def usable_cores() -> int:
+    """Physical cores, as far as this process may use them: a second thread a core has no units of its own."""
+    physical = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    return max(1, min(physical, len(os.sched_getaffinity(0))))
+
+
+def _within_a_step(runs: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Ranges of runs with at most MOST_TOKENS tokens each."""
+    start, tokens = 0, 0
+    for index, run in enumerate(runs):
+        if tokens + len(run) > MOST_TOKENS and index > start:
+            yield start, index
+            start, tokens = index, 0
+        tokens += len(run)
+    yield start, len(runs)
+
+
+def _told(action: Any, *arguments: Any) -> Any:
+    """Call it; Python's own MemoryError becomes the engine's."""
+    try:
+        return action(*arguments)
+    except MemoryError as error:
+        raise OutOfMemory(str(error) or "none is left") from error

@@ -1,0 +1,116 @@
+"""One description for every decoder that the native backend runs: Llama (Mistral, SmolLM2), Qwen2, Qwen3.
+
+They differ in what stands here, not in code: biases and norms on queries and keys are there or not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from inference.models.gguf_config import llama3_divisors
+from inference.models.json_files import JsonObject
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+BLOCK = 32
+"""Matrices come in blocks of so many columns."""
+
+LANES = 16
+"""A head's values are computed so many at a time."""
+
+
+class Unfit(Exception):
+    """The native backend does not run this; the message names what it lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Shapes and arithmetic. `frequencies`: radians a token by which each pair of a head turns. `tied`: the
+    head is the embedding. `permuted`: a GGUF file of it has the rows of q and k interleaved.
+    """
+
+    layers: int
+    hidden: int
+    inner: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    epsilon: float
+    frequencies: tuple[float, ...]
+    tied: bool
+    permuted: bool
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Keys and values of all layers in float16."""
+        return self.layers * 2 * self.kv_heads * self.head_dim * 2
+
+    @classmethod
+    def from_config(cls, config: JsonObject) -> Decoder:
+        """Read transformers' config.json. Raises `Unfit`."""
+        family = config.get("model_type")
+        if family not in FAMILIES:
+            raise Unfit(f"models of type {family!r}")
+        _refuse_other_arithmetic(config)
+        heads, hidden = config["num_attention_heads"], config["hidden_size"]
+        head_dim = config.get("head_dim") or hidden // heads
+        decoder = cls(
+            layers=config["num_hidden_layers"],
+            hidden=hidden,
+            inner=config["intermediate_size"],
+            heads=heads,
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=head_dim,
+            vocab=config["vocab_size"],
+            epsilon=config.get("rms_norm_eps", 1e-6),
+            frequencies=_frequencies(config, head_dim),
+            tied=bool(config.get("tie_word_embeddings", False)),
+            permuted=family in ("llama", "mistral"),
+        )
+        decoder._check()
+        return decoder
+
+    def _check(self) -> None:
+        odd = [size for size in (self.hidden, self.inner, self.heads * self.head_dim) if size % BLOCK]
+        if odd:
+            raise Unfit(f"layers of {odd[0]} values, no multiple of {BLOCK}")
+        if self.head_dim % LANES:
+            raise Unfit(f"heads of {self.head_dim} values, no multiple of {LANES}")
+        if self.heads % self.kv_heads:
+            raise Unfit(f"{self.heads} heads over {self.kv_heads}")
+
+
+def _refuse_other_arithmetic(config: JsonObject) -> None:
+    if config.get("hidden_act", "silu") != "silu":
+        raise Unfit(f"the activation {config['hidden_act']!r}")
+    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    if window is not None and window < config.get("max_position_embeddings", math.inf):
+        raise Unfit(f"a sliding window of {window} tokens")
+    if set(config.get("layer_types") or ["full_attention"]) != {"full_attention"}:
+        raise Unfit("layers that are not all full attention")
+
+
+def _frequencies(config: JsonObject, head_dim: int) -> tuple[float, ...]:
+    parameters: dict[str, Any] = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    theta = float(parameters.get("rope_theta") or config.get("rope_theta") or 10_000.0)
+    plain = [theta ** (-i / head_dim) for i in range(0, head_dim, 2)]
+    kind = parameters.get("rope_type") or parameters.get("type") or "default"
+    if parameters.get("partial_rotary_factor", 1.0) != 1.0 or config.get("partial_rotary_factor", 1.0) != 1.0:
+        raise Unfit("rotary embeddings of part of a head")
+    if kind == "default":
+        return tuple(plain)
+    if kind == "linear":
+        return tuple(frequency / float(parameters["factor"]) for frequency in plain)
+    if kind == "llama3":
+        divisors = llama3_divisors(
+            theta,
+            head_dim,
+            float(parameters["factor"]),
+            float(parameters["low_freq_factor"]),
+            float(parameters["high_freq_factor"]),
+            int(parameters["original_max_position_embeddings"]),
+        )
+        return tuple(frequency / divisor for frequency, divisor in zip(plain, divisors, strict=True))
+    raise Unfit(f"rotary embeddings of type {kind!r}")

@@ -1,0 +1,125 @@
+"""From a GGUF file's tensors to the kernels' matrices: the same bytes in another order. Worker thread."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from inference.backends.native.decoder import Decoder, Unfit
+from inference.backends.native.library import MATRICES, VECTORS
+from inference.models.gguf_header import GgufHeader, TensorInfo
+
+if TYPE_CHECKING:
+    from inference.backends.native.model import NativeModel
+
+FORMATS = {2: ("Q4_0", 0), 3: ("Q4_1", 1), 8: ("Q8_0", 2)}
+"""ggml's type number to its name and the kernels' number."""
+
+F32 = 0
+_NAMES = {
+    "token_embd": "embedding",
+    "output": "head",
+    "attn_q": "query",
+    "attn_k": "key",
+    "attn_v": "value",
+    "attn_output": "output",
+    "ffn_gate": "gate",
+    "ffn_up": "up",
+    "ffn_down": "down",
+}
+_NORMS = {
+    "output_norm": "final_norm",
+    "attn_norm": "attention_norm",
+    "ffn_norm": "feed_forward_norm",
+    "attn_q_norm": "query_norm",
+    "attn_k_norm": "key_norm",
+}
+ROPE_FACTORS = "rope_freqs.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a tensor goes: layer -1 for what belongs to none."""
+
+    layer: int
+    name: str
+
+
+def slots(header: GgufHeader) -> Iterator[tuple[Slot, TensorInfo]]:
+    """Every tensor with its place. Raises `Unfit` for one that the kernels cannot take."""
+    for tensor in header.tensors.values():
+        if tensor.name == ROPE_FACTORS:
+            continue
+        slot = _slot(tensor.name)
+        if slot.name in VECTORS and tensor.kind != F32:
+            raise Unfit(f"{tensor.name} in ggml type {tensor.kind}")
+        if slot.name in MATRICES and tensor.kind not in FORMATS:
+            raise Unfit(f"{tensor.name} in {type_name(tensor.kind)}")
+        yield slot, tensor
+
+
+def load_weights(model: NativeModel, header: GgufHeader, decoder: Decoder) -> None:
+    """Give every tensor to the model. The file is mapped, and what was read of it is let go at once."""
+    data = np.memmap(header.path, np.uint8, "r")
+    for slot, tensor in slots(header):
+        order = _row_order(slot, tensor, decoder)
+        if slot.name in MATRICES:
+            raw = data[tensor.offset : tensor.offset + tensor.size]
+            model.set_matrix(slot.layer, slot.name, FORMATS[tensor.kind][1], tensor.shape, raw, order)
+        else:
+            values = np.frombuffer(data, "<f4", tensor.shape[0], tensor.offset)
+            model.set_vector(slot.layer, slot.name, values if order is None else values[order])
+
+
+def quantization_in_words(header: GgufHeader) -> str:
+    """Such as "Q4_1 as the file has it; token_embd in Q8_0"."""
+    counts: dict[str, int] = {}
+    for slot, tensor in slots(header):
+        if slot.name in MATRICES:
+            name = FORMATS[tensor.kind][0]
+            counts[name] = counts.get(name, 0) + int(np.prod(tensor.shape))
+    total = sum(counts.values())
+    ordered = sorted(counts, key=lambda name: -counts[name])
+    if len(ordered) == 1:
+        return f"{ordered[0]} in blocks of 32, as in the file: all {total / 1e6:,.0f} million weights"
+    parts = ", ".join(f"{counts[name] / 1e6:,.0f} million {name}" for name in ordered)
+    return f"Blocks of 32, as in the file: of {total / 1e6:,.0f} million weights {parts}"
+
+
+def type_name(kind: int) -> str:
+    """ggml's name of a type."""
+    from gguf import GGMLQuantizationType
+
+    return str(GGMLQuantizationType(kind).name)
+
+
+def _slot(name: str) -> Slot:
+    stem, _, kind = name.rpartition(".")
+    layer, part = -1, stem
+    if stem.startswith("blk."):
+        _, number, part = stem.split(".", 2)
+        layer = int(number)
+    found = _NORMS.get(part) or _NAMES.get(part)
+    if found is None or kind not in ("weight", "bias"):
+        raise Unfit(f"the tensor {name}")
+    return Slot(layer, found if kind == "weight" else f"{found}_bias")
+
+
+def _row_order(slot: Slot, tensor: TensorInfo, decoder: Decoder) -> npt.NDArray[np.int32] | None:
+    """Rows of q and k of llama-architecture files are interleaved in each head, (0, half), (1, half + 1), …:
+    here the order is that of transformers, first all firsts.
+    """
+    if not decoder.permuted or not slot.name.startswith(("query", "key")):
+        return None
+    rows = np.arange(tensor.shape[0], dtype=np.int32).reshape(-1, decoder.head_dim // 2, 2)
+    return np.ascontiguousarray(rows.swapaxes(1, 2).reshape(-1))
+
+
+def address(array: npt.NDArray[np.generic] | None) -> ctypes.c_void_p:
+    """Where a contiguous array lies; NULL for None."""
+    return ctypes.c_void_p(None if array is None else array.ctypes.data)
