@@ -16,6 +16,7 @@ setup(
         Extension(
             "inference.backends.native._kernels",
             sources=[str(path.relative_to(ROOT)) for path in sources["c_files"]()],
+            depends=[str(path.relative_to(ROOT)) for path in sources["files"]()],
             define_macros=[("ONDOL_SOURCE_HASH", f'"{sources["source_hash"]()}"'), ("_GNU_SOURCE", None)],
             extra_compile_args=sources["COMPILE_ARGS"],
             extra_link_args=["-pthread"],

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from inference.backends.base import BlockArrays
 from inference.backends.native.decoder import Decoder
-from inference.backends.native.library import KVShape, KVView
+from inference.backends.native.library import SPAN, KVShape, KVView
 
 TILE = 16
 LEAST_CAPACITY = 4096
+"""Tokens. Address space alone costs nothing; from here on it doubles."""
 
 Halves = npt.NDArray[np.uint16]
 
@@ -30,7 +31,7 @@ def _tiles(tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NativeKVBlock:
-    """data: float16 bits [layers, 2, kv heads, tokens rounded up to whole tiles, head_dim], zero where no
+    """data: float16 bits [layers, kv heads, 2, tokens rounded up to whole tiles, head_dim], zero where no
     token is.
     """
 
@@ -53,14 +54,17 @@ class KVMemory:
         return SequenceKV(self, tokens)
 
     def reserve(self, tokens: int) -> tuple[Halves, int]:
-        """Zeroed room for so many tokens or more, and its capacity. Only what is touched takes memory."""
-        capacity = TILE * _tiles(max(tokens, min(self._window, max(LEAST_CAPACITY, 2 * tokens))))
-        size = capacity * self._decoder.kv_bytes_per_token
+        """Zeroed room for so many tokens or more, and for how many. Only what is touched takes memory."""
+        wanted = max(tokens, min(self._window, max(LEAST_CAPACITY, 2 * tokens)))
+        capacity = SPAN * -(-wanted // SPAN)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
         try:
-            return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint16), capacity
+            memory = mmap.mmap(-1, capacity * self._decoder.kv_bytes_per_token, flags=flags)
         except OSError as error:
-            raise MemoryError(f"{size:,} bytes of keys and values") from error
+            raise MemoryError(f"keys and values of {capacity:,} tokens") from error
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        return np.frombuffer(memory, np.uint16), capacity
 
     def copy(self, source: KVView, start: int, target: KVView, at: int, length: int) -> None:
         """Copy tokens `start`.. of one view to `at`.. of another."""
@@ -83,9 +87,9 @@ class KVMemory:
 
     def to_arrays(self, block: NativeKVBlock) -> BlockArrays:
         """Keys and values, float16 [layers, kv heads, tokens, head_dim], whatever the kernels' layout is."""
-        layers, _, heads, padded, dim = block.data.shape
-        keys = block.data[:, 0].reshape(layers, heads, padded // TILE, dim, TILE).swapaxes(3, 4)
-        plain = (keys.reshape(layers, heads, padded, dim), block.data[:, 1])
+        layers, heads, _, padded, dim = block.data.shape
+        keys = block.data[:, :, 0].reshape(layers, heads, padded // TILE, dim, TILE).swapaxes(3, 4)
+        plain = (keys.reshape(layers, heads, padded, dim), block.data[:, :, 1])
         named = zip(("keys", "values"), plain, strict=True)
         return {name: np.ascontiguousarray(part[:, :, : block.length]).view(np.float16) for name, part in named}
 
@@ -96,22 +100,21 @@ class KVMemory:
         keys, values = arrays["keys"], arrays["values"]
         length = keys.shape[2] if keys.ndim == 4 else 0
         shape = self._block_shape(_tiles(length))
-        expected = (shape[0], shape[2], length, shape[4])
-        if length < 1 or any(a.shape != expected or a.dtype != np.float16 for a in (keys, values)):
+        layers, heads, _, padded, dim = shape
+        expected = (layers, heads, length, dim)
+        if length < 1 or any(part.shape != expected or part.dtype != np.float16 for part in (keys, values)):
             raise ValueError(f"{keys.dtype} of shape {keys.shape} is no block of this model")
         data = np.zeros(shape, np.uint16)
-        padded = np.zeros((shape[0], shape[2], shape[3], shape[4]), np.uint16)
-        padded[:, :, :length] = keys.view(np.uint16)
-        tiles = padded.reshape(shape[0], shape[2], -1, TILE, shape[4]).swapaxes(3, 4)
-        data[:, 0] = tiles.reshape(padded.shape)
-        data[:, 1, :, :length] = values.view(np.uint16)
+        data[:, :, :, :length] = np.stack((keys, values), axis=2).view(np.uint16)
+        tiles = data[:, :, 0].reshape(layers, heads, padded // TILE, TILE, dim)
+        data[:, :, 0] = tiles.swapaxes(3, 4).reshape(layers, heads, padded, dim)
         return self._block(data, length)
 
     def _block(self, data: Halves, length: int) -> NativeKVBlock:
         return NativeKVBlock(data, length, length * self._decoder.kv_bytes_per_token)
 
     def _block_shape(self, tiles: int) -> tuple[int, int, int, int, int]:
-        return (self._decoder.layers, 2, self._decoder.kv_heads, tiles * TILE, self._decoder.head_dim)
+        return (self._decoder.layers, self._decoder.kv_heads, 2, tiles * TILE, self._decoder.head_dim)
 
 
 class SequenceKV:
@@ -126,11 +129,10 @@ class SequenceKV:
         """See to it that so many more tokens can be appended."""
         if self.length + tokens <= self._capacity:
             return
-        old = self.view()
-        held = self._data  # until it is copied
-        self._data, self._capacity = self._memory.reserve(self.length + tokens)
-        self._memory.copy(old, 0, self.view(), 0, self.length)
-        del held
+        grown, capacity = self._memory.reserve(self.length + tokens)
+        used = SPAN * -(-self.length // SPAN) * (len(self._data) // self._capacity)
+        grown[:used] = self._data[:used]
+        self._data, self._capacity = grown, capacity
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens; their memory stays for those to come."""
@@ -138,7 +140,7 @@ class SequenceKV:
 
     def view(self) -> KVView:
         """For the kernels; valid until room is made."""
-        return KVView(self._data.ctypes.data, self._capacity, self.length)
+        return KVView(self._data.ctypes.data, SPAN, self.length)
 
 
 def _view(data: npt.NDArray[Any], length: int) -> KVView:

@@ -12,6 +12,9 @@ from inference.backends.native.sources import source_hash
 MOST_TOKENS = 256
 """Rows of one step, as `ondol.h` says."""
 
+SPAN = 128
+"""Tokens of a chunk of a running sequence's keys and values, as `kernels.h` says."""
+
 LOGITS_NONE, LOGITS_LAST, LOGITS_ALL = range(3)
 OUT_OF_MEMORY, BAD_TOKEN = 1, 2
 
@@ -52,7 +55,7 @@ class ModelConfig(ctypes.Structure):
 class KVView(ctypes.Structure):
     """`kv_view` in ondol.h."""
 
-    _fields_ = [("data", c_void_p), ("capacity", c_int64), ("length", c_int64)]
+    _fields_ = [("data", c_void_p), ("chunk", c_int64), ("length", c_int64)]
 
 
 class KVShape(ctypes.Structure):

@@ -10,15 +10,20 @@ COMPILE_ARGS = ["-std=c11", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-Wn
 """Never -ffast-math: linking with it switches the whole process to flush-to-zero."""
 
 
+def files() -> list[Path]:
+    """Everything that the library is made of."""
+    return sorted(FOLDER.glob("*.[ch]"))
+
+
 def c_files() -> list[Path]:
-    """What is compiled."""
-    return sorted(FOLDER.glob("*.c"))
+    """What is compiled; the other files are included."""
+    return [path for path in files() if path.suffix == ".c"]
 
 
 def source_hash() -> str:
-    """SHA-256 over names and contents of everything that the library is made of, in hexadecimal."""
+    """SHA-256 over the flags and over names and contents of all files, in hexadecimal."""
     digest = hashlib.sha256(" ".join(COMPILE_ARGS).encode())
-    for path in sorted(FOLDER.glob("*.[ch]")):
+    for path in files():
         content = path.read_bytes()
         digest.update(f"\0{path.name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()

@@ -14,6 +14,7 @@ static ALWAYS_INLINE void score(const float *queries, int head_dim, const int n,
 #pragma GCC unroll 4
         for (int p = 0; p < PARTS; p++) sums[j][p] = vec_all(0);
     for (int d = 0; d < head_dim; d++) {
+        if (!wide && d % 2 == 0) fetch_ahead((const uint16_t *)tile + (size_t)d * TILE, 64);
 #pragma GCC unroll 4
         for (int p = 0; p < PARTS; p++) {
             vec key = load_kept(tile, (size_t)d * TILE + p * LANES, wide);
@@ -55,6 +56,7 @@ static ALWAYS_INLINE void weigh(const float *weights, const int n, const void *v
         for (int p = 0; p < width; p++) sums[j][p] = vec_all(0);
     for (int t = 0; t < tokens; t++) {
         vec value[CHUNK];
+        if (!wide) fetch_ahead((const uint16_t *)values + (size_t)t * head_dim, 2 * width * LANES);
 #pragma GCC unroll 4
         for (int p = 0; p < width; p++) value[p] = load_kept(values, (size_t)t * head_dim + p * LANES, wide);
 #pragma GCC unroll 4
@@ -119,8 +121,7 @@ static void attend(const attention_span *s) {
     /* Many queries share one conversion to float32. */
     int wide = s->count > SCORE_QUERIES;
     size_t tile_size = (size_t)TILE * s->head_dim;
-    const uint16_t *keys = s->keys + (size_t)s->first * s->head_dim;
-    const uint16_t *values = s->values + (size_t)s->first * s->head_dim;
+    const uint16_t *keys = s->keys, *values = s->values;
     for (int t = 0; t < tiles; t++) {
         if (wide) {
             widen(keys + t * tile_size, tile_size, s->wide);

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     const float *queries; /* [count][head_dim], scaled */
     const int32_t *lengths;
-    const uint16_t *keys, *values; /* of the head, from its first token */
+    const uint16_t *keys, *values; /* of the head, from the span's first token */
     int count, head_dim, first, last;
     float *scores; /* [count][SPAN], to work in */
     float *wide;   /* [SPAN][head_dim], to work in */

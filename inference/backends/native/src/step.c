@@ -94,10 +94,11 @@ static void turn(const step *s, float *head, const float *norm, int row) {
     m->k->rotate(head, row_of(m->work.cosines, row, dim / 2), row_of(m->work.sines, row, dim / 2), dim / 2);
 }
 
-static uint16_t *kept(const step *s, const kv_view *view, int index, int values, int head) {
+/* A span of a head's keys or values in layer `index`. */
+static uint16_t *kept(const step *s, const kv_view *view, int span, int index, int values, int head) {
     const model_config *c = &s->m->config;
-    size_t part = ((size_t)index * 2 + (size_t)values) * (size_t)c->kv_heads + (size_t)head;
-    return view->data + part * (size_t)view->capacity * (size_t)c->head_dim;
+    size_t part = (((size_t)span * c->layers + index) * c->kv_heads + head) * 2 + values;
+    return view->data + part * SPAN * (size_t)c->head_dim;
 }
 
 /* Rotate queries and keys, and put keys and values where they stay. */
@@ -114,18 +115,18 @@ static void place(const step *s, const layer *l, int index) {
         for (int h = 0; h < c->kv_heads; h++) {
             float *key = k + h * c->head_dim;
             turn(s, key, l->vectors[KEY_NORM], row);
-            m->k->keep(key, v + h * c->head_dim, c->head_dim, kept(s, view, index, 0, h),
-                       kept(s, view, index, 1, h), m->work.position[row]);
+            int at = m->work.position[row], span = at / SPAN;
+            m->k->keep(key, v + h * c->head_dim, c->head_dim, kept(s, view, span, index, 0, h),
+                       kept(s, view, span, index, 1, h), at % SPAN);
         }
     }
     END_OF_PHASE();
 }
 
 /* The queries of a tile of rows and one head of keys, gathered; the span still has to be set. */
-static attention_span gather(const step *s, scratch *mine, int index, int tile, int head) {
+static attention_span gather(const step *s, scratch *mine, int tile, int head) {
     const model *m = s->m;
     int group = m->heads_a_group, dim = m->config.head_dim, rows = m->work.tile_rows[tile];
-    const kv_view *view = &s->views[m->work.sequence[m->work.tile_first[tile]]];
     for (int r = 0; r < rows; r++) {
         int row = m->work.tile_first[tile] + r;
         memcpy(mine->queries + (size_t)r * group * dim,
@@ -136,8 +137,6 @@ static attention_span gather(const step *s, scratch *mine, int index, int tile, 
     return (attention_span){
         .queries = mine->queries,
         .lengths = mine->lengths,
-        .keys = kept(s, view, index, 0, head),
-        .values = kept(s, view, index, 1, head),
         .count = rows * group,
         .head_dim = dim,
         .scores = mine->scores,
@@ -152,7 +151,11 @@ static int last_length(const step *s, int tile) {
     return s->m->work.position[s->m->work.tile_first[tile] + s->m->work.tile_rows[tile] - 1] + 1;
 }
 
-static void compute_span(const step *s, attention_span *span, int number, int length) {
+static void compute_span(const step *s, attention_span *span, int index, int tile, int head, int number) {
+    const kv_view *view = &s->views[s->m->work.sequence[s->m->work.tile_first[tile]]];
+    int length = last_length(s, tile);
+    span->keys = kept(s, view, number, index, 0, head);
+    span->values = kept(s, view, number, index, 1, head);
     span->first = number * SPAN;
     span->last = span->first + SPAN < length ? span->first + SPAN : length;
     s->m->k->attend(span);
@@ -169,11 +172,11 @@ static float *attended_at(const step *s, int tile, int head, int query) {
 static void attend_whole(const step *s, scratch *mine, int index, int tile, int head) {
     const model *m = s->m;
     int dim = m->config.head_dim, most = QUERY_ROWS * m->heads_a_group, length = last_length(s, tile);
-    attention_span span = gather(s, mine, index, tile, head);
+    attention_span span = gather(s, mine, tile, head);
     float *largest = mine->sums + 2 * most, *sum = mine->sums + 3 * most;
     float *total = mine->weighted + (size_t)most * dim;
     for (int number = 0; number * SPAN < length; number++) {
-        compute_span(s, &span, number, length);
+        compute_span(s, &span, index, tile, head, number);
         for (int j = 0; j < span.count; j++) {
             float *here = row_of(total, j, dim);
             if (number == 0) {
@@ -199,10 +202,10 @@ static float *partial(const step *s, int tile, int head, int query, int number) 
 }
 
 static void attend_part(const step *s, scratch *mine, int index, int tile, int head, int number) {
-    int length = last_length(s, tile), dim = s->m->config.head_dim;
-    if (number * SPAN >= length) return;
-    attention_span span = gather(s, mine, index, tile, head);
-    compute_span(s, &span, number, length);
+    int dim = s->m->config.head_dim;
+    if (number * SPAN >= last_length(s, tile)) return;
+    attention_span span = gather(s, mine, tile, head);
+    compute_span(s, &span, index, tile, head, number);
     for (int j = 0; j < span.count; j++) {
         float *to = partial(s, tile, head, j, number);
         to[0] = span.largest[j];
@@ -232,8 +235,9 @@ static void attend_all(const step *s, scratch *mine, int index) {
         EACH_TASK(task, tasks, 1) attend_whole(s, mine, index, task / heads, task % heads);
         END_OF_PHASE();
     } else {
+        /* In the order in which keys and values lie. */
         EACH_TASK(task, tasks * s->spans, 1)
-        attend_part(s, mine, index, task / s->spans / heads, task / s->spans % heads, task % s->spans);
+        attend_part(s, mine, index, task / heads % s->tiles, task % heads, task / tasks);
         END_OF_PHASE();
         EACH_TASK(task, tasks, 1) merge_parts(s, task / heads, task % heads);
         END_OF_PHASE();

@@ -36,8 +36,6 @@ int ondol_test_attend(const char *kernels_name, const float *queries, const int3
     attention_span span = {
         .queries = queries,
         .lengths = lengths,
-        .keys = one_head->data,
-        .values = one_head->data + (size_t)one_head->capacity * head_dim,
         .count = count,
         .head_dim = head_dim,
         .scores = scores,
@@ -50,6 +48,8 @@ int ondol_test_attend(const char *kernels_name, const float *queries, const int3
     for (int first = 0; first < one_head->length; first += SPAN) {
         span.first = first;
         span.last = first + SPAN < one_head->length ? first + SPAN : (int)one_head->length;
+        span.keys = one_head->data + (size_t)first * 2 * head_dim;
+        span.values = span.keys + (size_t)SPAN * head_dim;
         k->attend(&span);
         for (int j = 0; j < count; j++) {
             float *total = out + (size_t)j * head_dim, *here = weighted + (size_t)j * head_dim;
