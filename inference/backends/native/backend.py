@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import psutil
@@ -29,6 +29,9 @@ from inference.types import ModelDescription
 
 NAME = "native"
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class NativeBackend:
     """Prefill and decode are one kind of step; a row's numbers do not depend on the rows beside it."""
@@ -50,7 +53,7 @@ class NativeBackend:
             kernels=self._model.kernels,
             device="cpu",
             quantization=quantization_in_words(header),
-            compute_dtype="int8 activations, float32 sums",
+            compute_dtype="int8/float32",
             parameters=self._model.parameters,
             weight_bytes=self._model.weight_bytes,
             context_window=prepared.context_window,
@@ -110,7 +113,7 @@ class NativeBackend:
 def fitting(prepared: PreparedModel) -> tuple[GgufHeader, Decoder]:
     """The model's file and description, if the kernels can run it. Raises `Unfit`; loads nothing."""
     if prepared.gguf is None:
-        raise Unfit("safetensors weights")
+        raise Unfit("It reads weights from GGUF files only.")
     config = json.loads((prepared.folder / "config.json").read_text(encoding="utf-8"))
     decoder = Decoder.from_config(config)
     header = read_header(prepared.gguf)
@@ -136,9 +139,9 @@ def _within_a_step(runs: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
     yield start, len(runs)
 
 
-def _told(action: Any, *arguments: Any) -> Any:
+def _told(action: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Call it; Python's own MemoryError becomes the engine's."""
     try:
-        return action(*arguments)
+        return action(*arguments, **options)
     except MemoryError as error:
         raise OutOfMemory(str(error) or "none is left") from error

@@ -21,7 +21,7 @@ LANES = 16
 
 
 class Unfit(Exception):
-    """The native backend does not run this; the message names what it lacks."""
+    """The native backend does not run this; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Decoder:
         """Read transformers' config.json. Raises `Unfit`."""
         family = config.get("model_type")
         if family not in FAMILIES:
-            raise Unfit(f"models of type {family!r}")
+            raise Unfit(f"It runs {', '.join(FAMILIES)}, not {family!r}.")
         _refuse_other_arithmetic(config)
         heads, hidden = config["num_attention_heads"], config["hidden_size"]
         head_dim = config.get("head_dim") or hidden // heads
@@ -75,21 +75,21 @@ class Decoder:
     def _check(self) -> None:
         odd = [size for size in (self.hidden, self.inner, self.heads * self.head_dim) if size % BLOCK]
         if odd:
-            raise Unfit(f"layers of {odd[0]} values, no multiple of {BLOCK}")
+            raise Unfit(f"A layer has {odd[0]:,} values, no multiple of {BLOCK}.")
         if self.head_dim % LANES:
-            raise Unfit(f"heads of {self.head_dim} values, no multiple of {LANES}")
+            raise Unfit(f"A head has {self.head_dim} values, no multiple of {LANES}.")
         if self.heads % self.kv_heads:
-            raise Unfit(f"{self.heads} heads over {self.kv_heads}")
+            raise Unfit(f"{self.heads} heads cannot share {self.kv_heads}.")
 
 
 def _refuse_other_arithmetic(config: JsonObject) -> None:
     if config.get("hidden_act", "silu") != "silu":
-        raise Unfit(f"the activation {config['hidden_act']!r}")
+        raise Unfit(f"Its activation is {config['hidden_act']!r}.")
     window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
     if window is not None and window < config.get("max_position_embeddings", math.inf):
-        raise Unfit(f"a sliding window of {window} tokens")
+        raise Unfit(f"It attends to {window:,} tokens at a time only.")
     if set(config.get("layer_types") or ["full_attention"]) != {"full_attention"}:
-        raise Unfit("layers that are not all full attention")
+        raise Unfit("Not all of its layers attend to all tokens.")
 
 
 def _frequencies(config: JsonObject, head_dim: int) -> tuple[float, ...]:
@@ -98,7 +98,7 @@ def _frequencies(config: JsonObject, head_dim: int) -> tuple[float, ...]:
     plain = [theta ** (-i / head_dim) for i in range(0, head_dim, 2)]
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     if parameters.get("partial_rotary_factor", 1.0) != 1.0 or config.get("partial_rotary_factor", 1.0) != 1.0:
-        raise Unfit("rotary embeddings of part of a head")
+        raise Unfit("It rotates a part of each head.")
     if kind == "default":
         return tuple(plain)
     if kind == "linear":
@@ -113,4 +113,4 @@ def _frequencies(config: JsonObject, head_dim: int) -> tuple[float, ...]:
             int(parameters["original_max_position_embeddings"]),
         )
         return tuple(frequency / divisor for frequency, divisor in zip(plain, divisors, strict=True))
-    raise Unfit(f"rotary embeddings of type {kind!r}")
+    raise Unfit(f"Its rotary embedding is of type {kind!r}.")

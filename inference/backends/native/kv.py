@@ -91,7 +91,9 @@ class KVMemory:
         keys = block.data[:, :, 0].reshape(layers, heads, padded // TILE, dim, TILE).swapaxes(3, 4)
         plain = (keys.reshape(layers, heads, padded, dim), block.data[:, :, 1])
         named = zip(("keys", "values"), plain, strict=True)
-        return {name: np.ascontiguousarray(part[:, :, : block.length]).view(np.float16) for name, part in named}
+        return {
+            name: np.ascontiguousarray(part[:, :, : block.length]).view(np.float16) for name, part in named
+        }
 
     def from_arrays(self, arrays: BlockArrays) -> NativeKVBlock:
         """The block whose `to_arrays` these are. Raises ValueError when they do not fit the model."""

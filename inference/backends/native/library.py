@@ -44,7 +44,10 @@ class ModelConfig(ctypes.Structure):
     """`model_config` in ondol.h."""
 
     _fields_ = [
-        *((name, c_int32) for name in ("layers", "hidden", "inner", "heads", "kv_heads", "head_dim", "vocab")),
+        *(
+            (name, c_int32)
+            for name in ("layers", "hidden", "inner", "heads", "kv_heads", "head_dim", "vocab")
+        ),
         ("epsilon", c_float),
         ("frequencies", POINTER(c_double)),
         ("kernels", c_char_p),
@@ -89,6 +92,15 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+PLAIN = "plain C"
+"""The name of the kernels that run on any CPU, slowly."""
+
+
+def fastest_kernels() -> str:
+    """The name of the kernels that this CPU runs. Raises `NativeUnavailable`."""
+    return str(load_library().ondol_kernels_name(None).decode())
+
+
 def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL:
     """The library in `folder`. Raises `NativeUnavailable`: it was not compiled, or from other sources.
 
@@ -104,7 +116,9 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL:
         library.ondol_source_hash.restype = c_char_p
         stale = library.ondol_source_hash().decode() != source_hash()
     except (OSError, AttributeError) as error:
-        raise NativeUnavailable(f"The native kernels cannot be loaded ({error}): install Ondol again.") from error
+        raise NativeUnavailable(
+            f"The native kernels cannot be loaded ({error}): install Ondol again."
+        ) from error
     if stale:
         raise NativeUnavailable("The native kernels were compiled from other sources: install Ondol again.")
     for name, (result, arguments) in _FUNCTIONS.items():

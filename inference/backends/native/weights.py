@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,14 +53,15 @@ class Slot:
 
 def slots(header: GgufHeader) -> Iterator[tuple[Slot, TensorInfo]]:
     """Every tensor with its place. Raises `Unfit` for one that the kernels cannot take."""
+    readable = ", ".join(name for name, _ in FORMATS.values())
     for tensor in header.tensors.values():
         if tensor.name == ROPE_FACTORS:
             continue
         slot = _slot(tensor.name)
         if slot.name in VECTORS and tensor.kind != F32:
-            raise Unfit(f"{tensor.name} in ggml type {tensor.kind}")
+            raise Unfit(f"{tensor.name} is stored as {type_name(tensor.kind)}.")
         if slot.name in MATRICES and tensor.kind not in FORMATS:
-            raise Unfit(f"{tensor.name} in {type_name(tensor.kind)}")
+            raise Unfit(f"{tensor.name} is stored as {type_name(tensor.kind)}; it runs {readable}.")
         yield slot, tensor
 
 
@@ -77,18 +79,17 @@ def load_weights(model: NativeModel, header: GgufHeader, decoder: Decoder) -> No
 
 
 def quantization_in_words(header: GgufHeader) -> str:
-    """Such as "Q4_1 as the file has it; token_embd in Q8_0"."""
-    counts: dict[str, int] = {}
+    """Such as "Q4_1 in blocks of 32, as in the file: 106 of 135 million weights; the others in Q8_0"."""
+    counts: Counter[str] = Counter()
     for slot, tensor in slots(header):
         if slot.name in MATRICES:
-            name = FORMATS[tensor.kind][0]
-            counts[name] = counts.get(name, 0) + int(np.prod(tensor.shape))
-    total = sum(counts.values())
-    ordered = sorted(counts, key=lambda name: -counts[name])
-    if len(ordered) == 1:
-        return f"{ordered[0]} in blocks of 32, as in the file: all {total / 1e6:,.0f} million weights"
-    parts = ", ".join(f"{counts[name] / 1e6:,.0f} million {name}" for name in ordered)
-    return f"Blocks of 32, as in the file: of {total / 1e6:,.0f} million weights {parts}"
+            counts[FORMATS[tensor.kind][0]] += prod(tensor.shape)
+    total = f"{counts.total() / 1e6:,.0f} million weights"
+    (most, count), *others = counts.most_common()
+    if not others:
+        return f"{most} in blocks of 32, as in the file: {total}"
+    names = ", ".join(name for name, _ in others)
+    return f"{most} in blocks of 32, as in the file: {count / 1e6:,.0f} of {total}; the others in {names}"
 
 
 def type_name(kind: int) -> str:
@@ -106,7 +107,7 @@ def _slot(name: str) -> Slot:
         layer = int(number)
     found = _NORMS.get(part) or _NAMES.get(part)
     if found is None or kind not in ("weight", "bias"):
-        raise Unfit(f"the tensor {name}")
+        raise Unfit(f"The tensor {name} is not known.")
     return Slot(layer, found if kind == "weight" else f"{found}_bias")
 
 
@@ -118,8 +119,3 @@ def _row_order(slot: Slot, tensor: TensorInfo, decoder: Decoder) -> npt.NDArray[
         return None
     rows = np.arange(tensor.shape[0], dtype=np.int32).reshape(-1, decoder.head_dim // 2, 2)
     return np.ascontiguousarray(rows.swapaxes(1, 2).reshape(-1))
-
-
-def address(array: npt.NDArray[np.generic] | None) -> ctypes.c_void_p:
-    """Where a contiguous array lies; NULL for None."""
-    return ctypes.c_void_p(None if array is None else array.ctypes.data)
