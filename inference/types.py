@@ -221,7 +221,7 @@ class ModelDescription:
     parameters: the number of weights. context_window: in tokens. quantization: in words, naming what is left
     out. kv_bytes_per_token: bytes of keys and values that one token of context costs.
     free_bytes: memory of the device that was free once the weights were loaded. kernels: the instructions
-    that the native backend computes with, empty for others. note: a sentence on what would make it faster here.
+    that the native backend computes with, empty for others. note: a sentence on what would make it faster.
     """
 
     name: str

@@ -15,12 +15,6 @@ typedef struct {
     float *logits;
 } step;
 
-/* Take tasks 0..count of a phase, `size` at a time, and wait for the others at its end. */
-#define EACH_TASK(task, count, size)                                                              \
-    for (int task##_from; (task##_from = pool_take(m->threads, (size))) < (count);)               \
-        for (int task = task##_from; task < (count) && task < task##_from + (size); task++)
-#define END_OF_PHASE() pool_barrier(m->threads)
-
 /* So many tasks at a time that each thread comes several times and the last one is not waited for long. */
 static int share(const model *m, int count) {
     int size = count / (4 * m->config.threads);
@@ -55,28 +49,26 @@ static void project_group(const step *s, scratch *mine, const matrix *w, int gro
 }
 
 /* x += w * activations, a phase. */
-static void project_onto(const step *s, scratch *mine, const matrix *w, const activations *x, const float *bias) {
+static void project_onto(const step *s, pool_place *at, scratch *mine, const matrix *w, const activations *x, const float *bias) {
     model *m = s->m;
-    EACH_TASK(group, w->groups, share(m, w->groups)) project_group(s, mine, w, group, x, bias, m->work.x, 1);
-    END_OF_PHASE();
+    EACH_TASK(group, at, w->groups, share(m, w->groups)) project_group(s, mine, w, group, x, bias, m->work.x, 1);
 }
 
-static void normalize(const step *s, const float *weight) {
+static void normalize(const step *s, pool_place *at, const float *weight) {
     model *m = s->m;
     int size = m->config.hidden;
-    EACH_TASK(row, s->rows, share(m, s->rows)) {
+    EACH_TASK(row, at, s->rows, share(m, s->rows)) {
         float *normed = row_of(m->work.normed, row, size);
         m->k->rms_norm(row_of(m->work.x, row, size), weight, size, m->config.epsilon, normed);
         m->k->quantize(normed, &m->work.hidden, row);
     }
-    END_OF_PHASE();
 }
 
-static void project_heads(const step *s, scratch *mine, const layer *l) {
+static void project_heads(const step *s, pool_place *at, scratch *mine, const layer *l) {
     model *m = s->m;
     const matrix *const *w = l->matrices;
     int q = w[QUERY]->groups, k = q + w[KEY]->groups, v = k + w[VALUE]->groups;
-    EACH_TASK(task, v, share(m, v)) {
+    EACH_TASK(task, at, v, share(m, v)) {
         if (task < q)
             project_group(s, mine, w[QUERY], task, &m->work.hidden, l->vectors[QUERY_BIAS], m->work.q, 0);
         else if (task < k)
@@ -84,7 +76,6 @@ static void project_heads(const step *s, scratch *mine, const layer *l) {
         else
             project_group(s, mine, w[VALUE], task - k, &m->work.hidden, l->vectors[VALUE_BIAS], m->work.v, 0);
     }
-    END_OF_PHASE();
 }
 
 static void turn(const step *s, float *head, const float *norm, int row) {
@@ -102,11 +93,11 @@ static uint16_t *kept(const step *s, const kv_view *view, int span, int index, i
 }
 
 /* Rotate queries and keys, and put keys and values where they stay. */
-static void place(const step *s, const layer *l, int index) {
+static void place(const step *s, pool_place *at, const layer *l, int index) {
     model *m = s->m;
     const model_config *c = &m->config;
     float scale = 1.0f / sqrtf((float)c->head_dim);
-    EACH_TASK(row, s->rows, share(m, s->rows)) {
+    EACH_TASK(row, at, s->rows, share(m, s->rows)) {
         float *q = row_of(m->work.q, row, m->q_size), *k = row_of(m->work.k, row, m->kv_size);
         float *v = row_of(m->work.v, row, m->kv_size);
         const kv_view *view = &s->views[m->work.sequence[row]];
@@ -115,12 +106,11 @@ static void place(const step *s, const layer *l, int index) {
         for (int h = 0; h < c->kv_heads; h++) {
             float *key = k + h * c->head_dim;
             turn(s, key, l->vectors[KEY_NORM], row);
-            int at = m->work.position[row], span = at / SPAN;
+            int position = m->work.position[row], span = position / SPAN;
             m->k->keep(key, v + h * c->head_dim, c->head_dim, kept(s, view, span, index, 0, h),
-                       kept(s, view, span, index, 1, h), at % SPAN);
+                       kept(s, view, span, index, 1, h), position % SPAN);
         }
     }
-    END_OF_PHASE();
 }
 
 /* The queries of a tile of rows and one head of keys, gathered; the span still has to be set. */
@@ -228,23 +218,19 @@ static void merge_parts(const step *s, int tile, int head) {
     }
 }
 
-static void attend_all(const step *s, scratch *mine, int index) {
+static void attend_all(const step *s, pool_place *at, scratch *mine, int index) {
     model *m = s->m;
     int heads = m->config.kv_heads, tasks = s->tiles * heads;
     if (!s->shared_out) {
-        EACH_TASK(task, tasks, 1) attend_whole(s, mine, index, task / heads, task % heads);
-        END_OF_PHASE();
+        EACH_TASK(task, at, tasks, 1) attend_whole(s, mine, index, task / heads, task % heads);
     } else {
         /* In the order in which keys and values lie. */
-        EACH_TASK(task, tasks * s->spans, 1)
+        EACH_TASK(task, at, tasks * s->spans, 1)
         attend_part(s, mine, index, task / heads % s->tiles, task % heads, task / tasks);
-        END_OF_PHASE();
-        EACH_TASK(task, tasks, 1) merge_parts(s, task / heads, task % heads);
-        END_OF_PHASE();
+        EACH_TASK(task, at, tasks, 1) merge_parts(s, task / heads, task % heads);
     }
-    EACH_TASK(row, s->rows, share(m, s->rows))
+    EACH_TASK(row, at, s->rows, share(m, s->rows))
     m->k->quantize(row_of(m->work.attended, row, m->q_size), &m->work.heads, row);
-    END_OF_PHASE();
 }
 
 /* silu(gate) * up, in int8, two groups at a time: a block of 32. */
@@ -272,18 +258,17 @@ static void feed_block(const step *s, scratch *mine, const layer *l, int block) 
     }
 }
 
-static void feed_forward(const step *s, scratch *mine, const layer *l) {
+static void feed_forward(const step *s, pool_place *at, scratch *mine, const layer *l) {
     model *m = s->m;
     int blocks = m->config.inner / BLOCK;
-    EACH_TASK(block, blocks, share(m, blocks)) feed_block(s, mine, l, block);
-    END_OF_PHASE();
-    project_onto(s, mine, l->matrices[DOWN], &m->work.inner, l->vectors[DOWN_BIAS]);
+    EACH_TASK(block, at, blocks, share(m, blocks)) feed_block(s, mine, l, block);
+    project_onto(s, at, mine, l->matrices[DOWN], &m->work.inner, l->vectors[DOWN_BIAS]);
 }
 
-static void embed(const step *s) {
+static void embed(const step *s, pool_place *at) {
     model *m = s->m;
     int half = m->config.head_dim / 2;
-    EACH_TASK(row, s->rows, 1) {
+    EACH_TASK(row, at, s->rows, 1) {
         ondol_matrix_row(m->top.matrices[EMBEDDING], s->tokens[row], row_of(m->work.x, row, m->config.hidden));
         for (int i = 0; i < half; i++) {
             double angle = m->work.position[row] * m->frequencies[i];
@@ -291,44 +276,41 @@ static void embed(const step *s) {
             row_of(m->work.sines, row, half)[i] = (float)sin(angle);
         }
     }
-    END_OF_PHASE();
 }
 
-static void predict(const step *s, scratch *mine) {
+static void predict(const step *s, pool_place *at, scratch *mine) {
     model *m = s->m;
     int size = m->config.hidden;
     const matrix *head = m->top.matrices[HEAD];
-    EACH_TASK(i, s->wanted_count, 1) {
+    EACH_TASK(i, at, s->wanted_count, 1) {
         float *normed = row_of(m->work.normed, i, size);
         m->k->rms_norm(row_of(m->work.x, s->wanted[i], size), m->top.vectors[FINAL_NORM], size, m->config.epsilon,
                        normed);
         m->k->quantize(normed, &m->work.hidden, i);
     }
-    END_OF_PHASE();
-    EACH_TASK(group, head->groups, share(m, head->groups)) {
+    EACH_TASK(group, at, head->groups, share(m, head->groups)) {
         int first = group * GROUP, lanes = head->rows - first < GROUP ? head->rows - first : GROUP;
         m->k->multiply(head, group, &m->work.hidden, 0, s->wanted_count, mine->tile);
         put(mine->tile, s->wanted_count, first, lanes, s->logits, head->rows, 0);
     }
-    END_OF_PHASE();
 }
 
-static void forward(void *argument, int thread) {
+static void forward(const void *argument, pool_place *at) {
     const step *s = argument;
     model *m = s->m;
-    scratch *mine = &m->scratch[thread];
-    embed(s);
+    scratch *mine = &m->scratch[at->thread];
+    embed(s, at);
     for (int index = 0; index < m->config.layers; index++) {
         const layer *l = &m->layers[index];
-        normalize(s, l->vectors[ATTENTION_NORM]);
-        project_heads(s, mine, l);
-        place(s, l, index);
-        attend_all(s, mine, index);
-        project_onto(s, mine, l->matrices[OUTPUT], &m->work.heads, l->vectors[OUTPUT_BIAS]);
-        normalize(s, l->vectors[FEED_FORWARD_NORM]);
-        feed_forward(s, mine, l);
+        normalize(s, at, l->vectors[ATTENTION_NORM]);
+        project_heads(s, at, mine, l);
+        place(s, at, l, index);
+        attend_all(s, at, mine, index);
+        project_onto(s, at, mine, l->matrices[OUTPUT], &m->work.heads, l->vectors[OUTPUT_BIAS]);
+        normalize(s, at, l->vectors[FEED_FORWARD_NORM]);
+        feed_forward(s, at, mine, l);
     }
-    if (s->wanted_count) predict(s, mine);
+    if (s->wanted_count) predict(s, at, mine);
 }
 
 /* Rows one by one, and tiles of rows of one sequence. */
@@ -352,6 +334,7 @@ static void lay_out(step *s) {
 }
 
 enum { MOST_PARTIALS = 1 << 24 };
+_Static_assert(sizeof(step) <= MOST_ARGUMENT, "every thread copies the step");
 
 int ondol_step(model *m, const int32_t *tokens, const int32_t *runs, const kv_view *views, int count, int want,
                float *logits) {
@@ -372,6 +355,6 @@ int ondol_step(model *m, const int32_t *tokens, const int32_t *runs, const kv_vi
     s.shared_out = m->config.threads > 1 && s.spans > 1 && partials <= MOST_PARTIALS &&
                    s.tiles * m->config.kv_heads < 4 * m->config.threads;
     if (s.shared_out && workspace_partials(m, partials)) return OUT_OF_MEMORY;
-    pool_run(m->threads, forward, &s);
+    pool_run(m->threads, forward, &s, sizeof s);
     return 0;
 }
