@@ -79,10 +79,7 @@ class NativeBackend:
 
     def decode(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]) -> Logits:
         """A run of tokens for each sequence; logits of shape [tokens of all runs, vocab]."""
-        parts = [
-            _told(self._model.step, kvs[start:stop], runs[start:stop], LOGITS_ALL)
-            for start, stop in _within_a_step(runs)
-        ]
+        parts = [_told(self._model.step, *zip(*step, strict=True), LOGITS_ALL) for step in _steps(kvs, runs)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def truncate(self, kv: SequenceKV, length: int) -> None:
@@ -128,15 +125,21 @@ def usable_cores() -> int:
     return max(1, min(physical, len(os.sched_getaffinity(0))))
 
 
-def _within_a_step(runs: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Ranges of runs with at most MOST_TOKENS tokens each."""
-    start, tokens = 0, 0
-    for index, run in enumerate(runs):
-        if tokens + len(run) > MOST_TOKENS and index > start:
-            yield start, index
-            start, tokens = index, 0
-        tokens += len(run)
-    yield start, len(runs)
+def _steps(
+    kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]
+) -> Iterator[list[tuple[SequenceKV, Sequence[int]]]]:
+    """The same runs in steps of at most MOST_TOKENS tokens, a sequence once in each."""
+    step: list[tuple[SequenceKV, Sequence[int]]] = []
+    tokens = 0
+    for kv, run in zip(kvs, runs, strict=True):
+        for start in range(0, len(run), MOST_TOKENS):
+            piece = run[start : start + MOST_TOKENS]
+            if step and (start or tokens + len(piece) > MOST_TOKENS):
+                yield step
+                step, tokens = [], 0
+            step.append((kv, piece))
+            tokens += len(piece)
+    yield step
 
 
 def _told(action: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:

@@ -17,6 +17,7 @@ from inference.backends.native.library import (
     LOGITS_LAST,
     LOGITS_NONE,
     MATRICES,
+    MOST_TOKENS,
     OUT_OF_MEMORY,
     VECTORS,
     KVView,
@@ -109,6 +110,8 @@ class NativeModel:
             raise OutOfMemory(f"working memory for {len(tokens):,} tokens")
         if failed == BAD_TOKEN:
             raise InvalidParams("token", max(tokens.tolist()), f"below {self._decoder.vocab:,}")
+        if failed:
+            raise ValueError(f"runs of {lengths} tokens do not fit into a step of {MOST_TOKENS}")
         for kv, length in zip(kvs, lengths, strict=True):
             kv.length += length
         return logits

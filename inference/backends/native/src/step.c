@@ -341,6 +341,7 @@ int ondol_step(model *m, const int32_t *tokens, const int32_t *runs, const kv_vi
     step s = {.m = m, .tokens = tokens, .runs = runs, .views = views, .count = count, .want = want, .logits = logits};
     int32_t wanted[MOST_TOKENS];
     for (int i = 0; i < count; i++) {
+        if (runs[i] < 1 || runs[i] > MOST_TOKENS - s.rows) return BAD_RUN;
         for (int r = 0; r < runs[i]; r++)
             if (want == LOGITS_ALL || (want == LOGITS_LAST && r + 1 == runs[i])) wanted[s.wanted_count++] = s.rows + r;
         s.rows += runs[i];

@@ -1,4 +1,4 @@
-"""Tiny random models of each family: transformers computes in float32 what the GGUF file's blocks stand for."""
+"""Tiny random models of each family, which transformers computes in float32 on the dequantized blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def write_model(
-    path: Path, family: str, kind: GGMLQuantizationType = GGMLQuantizationType.Q4_1, **more: Any
+    path: Path,
+    family: str,
+    kind: GGMLQuantizationType = GGMLQuantizationType.Q4_1,
+    *,
+    std: float = 0.12,
+    **more: Any,
 ) -> Path:
     """A GGUF file with random weights, of a size that keeps the distributions neither flat nor certain."""
     arch, changes = FAMILIES[family]
@@ -36,7 +41,7 @@ def write_model(
     torch.manual_seed(3)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(arch, **shape))
     for name, parameter in model.named_parameters():
-        torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.12)
+        torch.nn.init.normal_(parameter, mean=float("norm" in name), std=std)
     weights = {
         name: values.numpy()
         for name, values in model.state_dict().items()

@@ -26,7 +26,11 @@ def weights(kind: GGMLQuantizationType, rows: int, cols: int) -> tuple[np.ndarra
 
 @contextmanager
 def packed(
-    library: ctypes.CDLL, kind: GGMLQuantizationType, blocks: np.ndarray, cols: int, order: np.ndarray | None = None
+    library: ctypes.CDLL,
+    kind: GGMLQuantizationType,
+    blocks: np.ndarray,
+    cols: int,
+    order: np.ndarray | None = None,
 ) -> Iterator[int]:
     """A matrix from blocks that lie at an odd address."""
     unaligned = np.empty(blocks.nbytes + 1, np.uint8)[1:]

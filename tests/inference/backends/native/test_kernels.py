@@ -38,7 +38,9 @@ def multiply(library: ctypes.CDLL, kernels: bytes, matrix: int, x: np.ndarray, r
 
 def inputs(count: int, cols: int) -> np.ndarray:
     noise = np.random.default_rng(count + cols)
-    x = noise.standard_normal((count, cols)) * np.exp(2 * noise.standard_normal((count, cols // 32)).repeat(32, 1))
+    x = noise.standard_normal((count, cols)) * np.exp(
+        2 * noise.standard_normal((count, cols // 32)).repeat(32, 1)
+    )
     x[:, :32] = 0  # a block of nothing
     return x.astype(np.float32)
 
@@ -48,7 +50,7 @@ def inputs(count: int, cols: int) -> np.ndarray:
 def test_a_product_is_within_half_a_step_of_its_activations(
     library: ctypes.CDLL, kernels: bytes, kind: GGMLQuantizationType, rows: int, cols: int, count: int
 ) -> None:
-    """Activations are rounded to 127 steps either way of their block's largest: off by half a step at most."""
+    """Activations are rounded to 127 steps either way of their block's largest: half a step off at most."""
     blocks, values = weights(kind, rows, cols)
     x = inputs(count, cols)
     with packed(library, kind, blocks, cols) as matrix:
@@ -85,17 +87,22 @@ def test_what_is_not_a_number_does_not_get_lost(library: ctypes.CDLL, kernels: b
 
 
 def kept(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """One head's keys and values [tokens, dim] as a running sequence keeps them; what is beyond is not a number."""
+    """One head's keys and values [tokens, dim] as a running sequence keeps them, and NaN beyond."""
     tokens, dim = keys.shape
     chunks = -(-tokens // SPAN)
-    padded = np.full((2, chunks * SPAN, dim), 0x3C00, np.uint16)
+    padded = np.full((2, chunks * SPAN, dim), 0x7E00, np.uint16)
     padded[0, :tokens], padded[1, :tokens] = keys.view(np.uint16), values.view(np.uint16)
     tiled = padded[0].reshape(chunks, SPAN // 16, 16, dim).swapaxes(2, 3).reshape(chunks, SPAN, dim)
     return np.ascontiguousarray(np.stack([tiled, padded[1].reshape(chunks, SPAN, dim)], axis=1))
 
 
 def attend(
-    library: ctypes.CDLL, kernels: bytes, queries: np.ndarray, lengths: list[int], memory: np.ndarray, tokens: int
+    library: ctypes.CDLL,
+    kernels: bytes,
+    queries: np.ndarray,
+    lengths: list[int],
+    memory: np.ndarray,
+    tokens: int,
 ) -> np.ndarray:
     queries = np.ascontiguousarray(queries)
     seen = np.array(lengths, np.int32)
@@ -135,7 +142,9 @@ def test_attention_is_exact_and_the_same_alone_and_beside_others(
         np.testing.assert_array_equal(row, alone[0])
 
 
-def row_kernel(library: ctypes.CDLL, kernels: bytes, what: int, x: np.ndarray, other: np.ndarray) -> np.ndarray:
+def row_kernel(
+    library: ctypes.CDLL, kernels: bytes, what: int, x: np.ndarray, other: np.ndarray
+) -> np.ndarray:
     out, other = x.astype(np.float32), np.ascontiguousarray(other, np.float32)
     failed = library.ondol_test_row(kernels, what, out.ctypes.data, other.ctypes.data, len(out), 1e-5)
     assert failed == 0

@@ -108,9 +108,10 @@ def test_sequences_decode_side_by_side_exactly_as_alone(backend: NativeBackend, 
 
 
 def test_many_runs_go_through_in_several_steps(backend: NativeBackend, expected: np.ndarray) -> None:
-    kvs = [backend.create_kv() for _ in range(4)]
-    rows = backend.decode(kvs, [PROMPT[:100]] * 4)
-    np.testing.assert_array_equal(rows, np.concatenate([expected[:100]] * 4))
+    lengths = (100, 300, 56, 200, 1)
+    kvs = [backend.create_kv() for _ in lengths]
+    rows = backend.decode(kvs, [PROMPT[:length] for length in lengths])
+    np.testing.assert_array_equal(rows, np.concatenate([expected[:length] for length in lengths]))
 
 
 def test_a_draft_that_was_wrong_is_forgotten(backend: NativeBackend, expected: np.ndarray) -> None:
