@@ -79,7 +79,7 @@ class NativeBackend:
 
     def decode(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]) -> Logits:
         """A run of tokens for each sequence; logits of shape [tokens of all runs, vocab]."""
-        parts = [_told(self._model.step, *zip(*step, strict=True), LOGITS_ALL) for step in _steps(kvs, runs)]
+        parts = [_told(self._model.step, some, theirs, LOGITS_ALL) for some, theirs in _steps(kvs, runs)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def truncate(self, kv: SequenceKV, length: int) -> None:
@@ -127,19 +127,19 @@ def usable_cores() -> int:
 
 def _steps(
     kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]]
-) -> Iterator[list[tuple[SequenceKV, Sequence[int]]]]:
+) -> Iterator[tuple[list[SequenceKV], list[Sequence[int]]]]:
     """The same runs in steps of at most MOST_TOKENS tokens, a sequence once in each."""
-    step: list[tuple[SequenceKV, Sequence[int]]] = []
-    tokens = 0
+    some: list[SequenceKV] = []
+    theirs: list[Sequence[int]] = []
     for kv, run in zip(kvs, runs, strict=True):
         for start in range(0, len(run), MOST_TOKENS):
             piece = run[start : start + MOST_TOKENS]
-            if step and (start or tokens + len(piece) > MOST_TOKENS):
-                yield step
-                step, tokens = [], 0
-            step.append((kv, piece))
-            tokens += len(piece)
-    yield step
+            if some and (start or sum(map(len, theirs)) + len(piece) > MOST_TOKENS):
+                yield some, theirs
+                some, theirs = [], []
+            some.append(kv)
+            theirs.append(piece)
+    yield some, theirs
 
 
 def _told(action: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
