@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,16 +67,26 @@ def slots(header: GgufHeader) -> Iterator[tuple[Slot, TensorInfo]]:
 
 
 def load_weights(model: NativeModel, header: GgufHeader, decoder: Decoder) -> None:
-    """Give every tensor to the model. The file is mapped, and what was read of it is let go at once."""
-    data = np.memmap(header.path, np.uint8, "r")
-    for slot, tensor in slots(header):
-        order = _row_order(slot, tensor, decoder)
-        if slot.name in MATRICES:
-            raw = data[tensor.offset : tensor.offset + tensor.size]
-            model.set_matrix(slot.layer, slot.name, FORMATS[tensor.kind][1], tensor.shape, raw, order)
-        else:
-            values = np.frombuffer(data, "<f4", tensor.shape[0], tensor.offset)
-            model.set_vector(slot.layer, slot.name, values if order is None else values[order])
+    """Give every tensor to the model. Of the file, one tensor at a time is in this process's memory."""
+    with header.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        for slot, tensor in slots(header):
+            raw = np.frombuffer(mapped, np.uint8, tensor.size, tensor.offset)
+            order = _row_order(slot, tensor, decoder)
+            if slot.name in MATRICES:
+                model.set_matrix(slot.layer, slot.name, FORMATS[tensor.kind][1], tensor.shape, raw, order)
+            else:
+                values = raw.view("<f4")
+                model.set_vector(slot.layer, slot.name, values if order is None else values[order])
+                del values
+            del raw  # the mapping cannot be closed while something looks at it
+            _let_go(mapped, tensor)
+
+
+def _let_go(mapped: mmap.mmap, tensor: TensorInfo) -> None:
+    """The kernel's own cache keeps the file; only this process's share of it ends."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        start = tensor.offset // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, start, tensor.offset + tensor.size - start)
 
 
 def quantization_in_words(header: GgufHeader) -> str:
