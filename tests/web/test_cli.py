@@ -163,7 +163,17 @@ def test_ask_prints_one_object_and_stores_nothing(
     report = json.loads(first.stdout)
     assert 1 <= report["memory_plan"]["max_sequences"] <= 8
     assert report["memory_plan"]["window"] <= report["memory_plan"]["kv_tokens"]
-    for key in ("reply", "reasoning", "usage", "timings", "context", "model", "quantization"):
+    for key in (
+        "reply",
+        "reasoning",
+        "usage",
+        "timings",
+        "context",
+        "model",
+        "quantization",
+        "backend",
+        "kernels",
+    ):
         assert key in report
     context, usage = report["context"], report["usage"]
     assert context["system"] + context["history"] + context["question"] == usage["prompt_tokens"]

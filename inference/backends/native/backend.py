@@ -45,7 +45,11 @@ class NativeBackend:
         threads = threads or usable_cores()
         self._memory = KVMemory(library, decoder, prepared.context_window)
         self._model = NativeModel(library, decoder, threads, kernels)
-        load_weights(self._model, header, decoder)
+        try:
+            load_weights(self._model, header, decoder)
+        except BaseException:
+            self._model.close()
+            raise
         self.description = ModelDescription(
             name=prepared.name,
             source=prepared.source,

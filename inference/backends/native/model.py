@@ -95,6 +95,8 @@ class NativeModel:
 
     def step(self, kvs: Sequence[SequenceKV], runs: Sequence[Sequence[int]], want: int) -> Logits:
         """Append run i to cache i, at most MOST_TOKENS together; logits [rows wanted, vocab]."""
+        if not self._model:
+            raise RuntimeError("the model is closed")
         lengths = [len(run) for run in runs]
         for kv, length in zip(kvs, lengths, strict=True):
             kv.make_room(length)
