@@ -30,8 +30,10 @@ from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.requests import OpenRequests
 from inference.scheduler import Place, WaitingRoom
+from inference.scoring import ScoreEvent, ScoreRequest, ScoringRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
+from inference.tally import EngineSnapshot, Tally
 from inference.types import (
     Event,
     FinishReason,
@@ -73,10 +75,12 @@ class Engine:
         self._on_hang = on_hang
         self._waiting = WaitingRoom(config.max_waiting, config.max_sequences)
         self._waiting.pause()
-        self._requests = OpenRequests(self._waiting)
+        self._tally = Tally()
+        self._requests = OpenRequests(self._waiting, self._tally.ended)
         self._cache = PrefixCache(config.prefix_cache_bytes)
         self._keeper = PrefixKeeper(self._cache, config.prefix_cache_dir)
         self._shared = SharedPrefixes(self._cache, self._waiting.wake)
+        self._scoring = ScoringRoom(self._waiting.wake)
         self._stopping = threading.Event()
         self._may_begin = threading.Event()
         self._retry = threading.Event()
@@ -137,6 +141,18 @@ class Engine:
         """Ask for a request to end: at once while it waits, else within one prefill chunk or one token."""
         self._requests.abort(request_id, at_once=self._hung)
 
+    def score(self, request: ScoreRequest, emit: Callable[[ScoreEvent], None]) -> None:
+        """Queue a reply that is to be scored; its events go to `emit`, on the worker thread or whichever ends
+        it. Raises `EngineBusy`, or `EngineStopped` (also while the model is not ready).
+        """
+        if self.status.phase is not ModelPhase.READY:
+            raise EngineStopped("The model is not loaded yet.")
+        self._scoring.put(request, emit)
+
+    def abort_score(self, request_id: str) -> None:
+        """Ask for a scoring to end, within one chunk."""
+        self._scoring.abort(request_id)
+
     def cached_tokens(self, token_ids: tuple[int, ...]) -> int:
         """How many leading tokens of a prompt the prefix cache holds now."""
         return self._cache.peek(token_ids)
@@ -157,6 +173,21 @@ class Engine:
     def stored_owners(self) -> set[str]:
         """The conversations of which something is kept on disk. Waits for the disk."""
         return self._keeper.owners()
+
+    def snapshot(self) -> EngineSnapshot:
+        """What the engine does and holds, as of the last step. Waits for nothing."""
+        return EngineSnapshot(
+            phase=self.status.phase,
+            model=self.description,
+            plan=self.plan,
+            running=self._tally.running,
+            waiting=len(self._waiting),
+            prefix_cache_bytes=self._cache.nbytes,
+            prefix_cache_capacity=self._cache.capacity_bytes,
+            evicted_blocks=self._cache.evicted_blocks,
+            counts=self._tally.counts,
+            ended=self._tally.ended_counts,
+        )
 
     @property
     def worker_state(self) -> WorkerState:
@@ -182,6 +213,7 @@ class Engine:
                 timeout_s if self.status.phase is ModelPhase.READY else min(timeout_s, LOADING_S)
             )
         self._requests.close_all(FinishReason.ABORT)
+        self._scoring.end_all(close=True)
         return not self._thread.is_alive()
 
     # On the watchdog's thread
@@ -196,7 +228,9 @@ class Engine:
         )
         self.status = ModelStatus(ModelPhase.FAILED, sentence)
         self._on_hang(sentence)
+        self._tally.clear()
         self._requests.close_all(FinishReason.ERROR, sentence)
+        self._scoring.end_all(sentence, close=True)
 
     # On the worker thread
 
@@ -232,6 +266,7 @@ class Engine:
             death = f"{type(error).__name__}: {error}"
         # Now that the exception is gone, and the tensors with it that its frames held.
         watchdog.stop()
+        self._tally.clear()
         self._cache.clear()
         with contextlib.suppress(Exception):
             worker.backend.close()
@@ -241,6 +276,7 @@ class Engine:
         """End what was being written, and let a new thread load the model, or wait for a person's word."""
         self._waiting.pause()
         self._requests.close_begun(f"The model broke off while it wrote this ({death}).")
+        self._scoring.end_all(f"The model broke off while it computed this ({death}).")
         gc.collect()  # the old model must be gone before the new one is loaded
         final, self._restarted = self._restarted, True
         with self._changing_thread:
@@ -263,7 +299,9 @@ class Engine:
                 self._cache,
                 self._keeper,
                 self._shared,
+                self._scoring,
                 self._requests.close,
+                self._tally,
             )
         except BaseException as error:  # even one that is meant to end a thread
             self._fail(why_not_loaded(error))

@@ -17,7 +17,9 @@ from inference.models.prepared import PreparedModel, Progress
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.scheduler import WaitingRoom
+from inference.scoring import ScoringRoom
 from inference.shared_prefixes import SharedPrefixes
+from inference.tally import Tally
 from inference.token_blocks import common_prefix
 from inference.tokenization import ChatTokenizer
 from inference.types import ChatMessage, ModelPhase, ModelStatus
@@ -58,7 +60,9 @@ class ModelLoader:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         shared: SharedPrefixes,
+        scoring: ScoringRoom,
         close: Close,
+        tally: Tally,
     ) -> tuple[Worker, MemoryPlan]:
         """Load the weights, divide the memory, and compute what every conversation begins with."""
         prepared = tokenizing.model
@@ -67,7 +71,7 @@ class ModelLoader:
         plan = MemoryPlan.for_model(backend.description, self.config)
         cache.capacity_bytes = plan.prefix_cache_bytes
         keeper.restore(backend, prepared)
-        worker = Worker(backend, plan, self.config, waiting, cache, keeper, close, shared)
+        worker = Worker(backend, plan, self.config, waiting, cache, keeper, close, tally, shared, scoring)
         prefix_of = partial(shared_prefix, tokenizing.tokenizer, thinking=self.config.thinking)
         own = prefix_of(self.config.system_prompt)
         worker.pin(own)

@@ -31,11 +31,14 @@ class Reuse(NamedTuple):
 
 
 class PrefixCache:
-    """Blocks of KV by the tokens that lead to them, bounded in bytes."""
+    """Blocks of KV by the tokens that lead to them, bounded in bytes. `evicted_blocks` made room for others
+    since the beginning.
+    """
 
     def __init__(self, capacity_bytes: int, block_tokens: int = BLOCK_TOKENS) -> None:
         self.capacity_bytes = capacity_bytes
         self.nbytes = 0
+        self.evicted_blocks = 0
         self._block_tokens = block_tokens
         self._root = Node.root()
         self._nodes: dict[str, Node] = {}  # by name; each comes after its parent
@@ -227,6 +230,7 @@ class PrefixCache:
         if leaf is None or (leaf.pinned and not pinned):
             return False
         self._remove(leaf)
+        self.evicted_blocks += 1
         self._evicted[leaf.name] = None
         if len(self._evicted) > REMEMBERED_EVICTIONS:
             del self._evicted[next(iter(self._evicted))]

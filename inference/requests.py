@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from inference.errors import InferenceError
 from inference.scheduler import Place, WaitingRoom
@@ -14,8 +14,10 @@ from inference.types import FinishReason
 class OpenRequests:
     """Those who wait in the room, and those whom the worker has taken out of it."""
 
-    def __init__(self, waiting: WaitingRoom) -> None:
+    def __init__(self, waiting: WaitingRoom, ended: Callable[[FinishReason], None]) -> None:
+        """`ended` is told of every end, on whichever thread it happens."""
         self._waiting = waiting
+        self._ended = ended
         self._open: dict[str, Sequence] = {}
         self._lock = threading.Lock()  # taken before the room's own
 
@@ -47,6 +49,7 @@ class OpenRequests:
     def close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
         """The end of one request."""
         if self._open.pop(sequence.request.id, None) is not None:
+            self._ended(reason)
             sequence.finish(reason, error)
 
     def close_waiting(self, error: str) -> None:

@@ -70,6 +70,19 @@ class Sequence:
         return self.stop_asked_at is not None
 
     @property
+    def ttft_s(self) -> float | None:
+        """Seconds from submit to the first token; None before there is one."""
+        return self._first_token_at - self._submitted_at if self._first_token_at is not None else None
+
+    @property
+    def decode_tok_s(self) -> float | None:
+        """Tokens after the first, per second from the first to the last; None before there are two."""
+        first, last = self._first_token_at, self._last_token_at
+        if first is None or last is None or last <= first:
+            return None
+        return (len(self.completion_ids) - 1) / (last - first)
+
+    @property
     def running_s(self) -> float:
         """Seconds since the sequence left the queue."""
         return time.monotonic() - self._started_at if self._started_at is not None else 0.0
@@ -150,7 +163,8 @@ class Sequence:
         if reasoning or text:
             self.emit(Delta(text, (), (), reasoning, self._text.reasoning_s))
         written, thought = len(self.completion_ids), self._text.reasoning_tokens
-        usage = Usage(len(self.prompt_ids), self.cached_tokens, written, thought)
+        held = self.kv.length if self.kv is not None else 0
+        usage = Usage(len(self.prompt_ids), self.cached_tokens, written, thought, held)
         self.kv = None
         self.emit(Finished(reason, usage, self._timings(), error, self.reuse_lost))
 
@@ -165,11 +179,11 @@ class Sequence:
         return Timings(
             queue_s=started - self._submitted_at,
             prefill_s=prefill_s,
-            ttft_s=first - self._submitted_at if first is not None else None,
+            ttft_s=self.ttft_s,
             decode_s=decode_s,
             total_s=now - self._submitted_at,
             prefill_tok_s=computed / prefill_s if computed and prefill_s > 0 else None,
-            decode_tok_s=(len(self.completion_ids) - 1) / decode_s if decode_s > 0 else None,
+            decode_tok_s=self.decode_tok_s,
             stop_s=now - self.stop_asked_at if self.stop_asked_at is not None else None,
             reasoning_s=self._text.reasoning_s,
             drafted_tokens=self.acceptance.drafted,

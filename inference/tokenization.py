@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 
 from tokenizers import Tokenizer
@@ -17,6 +18,7 @@ from inference.detokenizer import REPLACEMENT
 from inference.errors import ModelUnusable, TemplateFailed
 from inference.folding import Folded
 from inference.models.prepared import PreparedModel
+from inference.pieces import Pieces
 from inference.types import ChatMessage
 
 HEAD, GENERATION = -1, -2
@@ -97,6 +99,16 @@ class ChatTokenizer:
         """The first 12 hex digits of the SHA-256 of the template, and of the day where it writes that."""
         dated = f"{self.template.source}{self.template.day or ''}"
         return sha256(dated.encode()).hexdigest()[:12]
+
+    @property
+    def template_sha256(self) -> str:
+        """All 64 hex digits of the SHA-256 of the template as it came with the model."""
+        return sha256(self.template.source.encode()).hexdigest()
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """What single tokens are."""
+        return Pieces(self._tokenizer)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Ids of plain text: special tokens spelled in it count as ordinary characters."""

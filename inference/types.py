@@ -53,7 +53,8 @@ class GenerationRequest:
     is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
     computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
     tokens be guessed ahead where the engine does that (the text is the same). `reasoning` is how the reply
-    marks its reasoning, None where this model has none.
+    marks its reasoning, None where this model has none. `reuse_at_most` so many cached tokens (None: all):
+    what is computed again in the same pieces is rounded alike, which a reply that is repeated needs.
 
     The prompt may end with the first `begun` tokens of the reply itself, which was cut short and goes on as
     if it had not been: only what comes after them is emitted.
@@ -68,18 +69,21 @@ class GenerationRequest:
     reasoning: ReasoningFormat | None = None
     drafts: bool = True
     begun: int = 0
+    reuse_at_most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts of one reply. `cached_tokens` of the `prompt_tokens` were not computed again;
-    `reasoning_tokens` of the `completion_tokens` came before the answer.
+    `reasoning_tokens` of the `completion_tokens` came before the answer. `kv_tokens` had keys and values in
+    memory at its end.
     """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
     reasoning_tokens: int = 0
+    kv_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

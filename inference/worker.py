@@ -19,9 +19,11 @@ from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.sampler import Sampled, sample
 from inference.scheduler import WaitingRoom
+from inference.scoring import Scoring, ScoringRoom
 from inference.sequence import Sequence
 from inference.shared_prefixes import SharedPrefixes
 from inference.speculation import Payoff
+from inference.tally import Tally
 from inference.types import FinishReason
 from inference.watchdog import Pulse
 
@@ -48,7 +50,9 @@ class Worker:
         cache: PrefixCache,
         keeper: PrefixKeeper,
         close: Close,
+        tally: Tally,
         shared: SharedPrefixes | None = None,
+        scoring: ScoringRoom | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.backend = backend
@@ -57,10 +61,12 @@ class Worker:
         self._cache = cache
         self._keeper = keeper
         self._close_sequence = close
+        self._tally = tally
         self._shared = shared
         self._clock = clock
         self._pace = Pace(config.prefill_chunk)
         self._pinning = Pinning(backend, cache, self._pace, clock)
+        self._scoring = Scoring(backend, cache, self._pace, scoring or ScoringRoom(), plan.window)
         self._payoff = Payoff(config.speculation)
         self._running: dict[str, Sequence] = {}
         self.pulse = Pulse()
@@ -89,14 +95,16 @@ class Worker:
         while not stopping.is_set() or self._running:
             self.pulse.beat()
             self._admit()
+            self._tally.publish(self._running.values(), self._plan.window)
             if self._running:
                 self._step()
                 continue
-            if self._prefill_ahead():
+            if self._scoring.step() or self._prefill_ahead():
                 continue
             self.pulse.rest()
             if not self._keeper.save_next() and not self._waiting.wait():
-                return
+                break
+        self._tally.publish(self._running.values(), self._plan.window)
 
     def _admit(self) -> None:
         while len(self._running) < self._plan.max_sequences:
@@ -112,18 +120,30 @@ class Worker:
                 self._break_off([sequence], error)
 
     def _begin(self, sequence: Sequence) -> None:
+        if (
+            self._taken + sequence.longest(self._plan.window) + self._scoring.held_tokens
+            > self._plan.kv_tokens
+        ):
+            self._scoring.let_go()
         kv = self.backend.create_kv(len(sequence.prompt_ids))
         # All but the last token: its logits are needed, so it is always computed.
-        self.backend.append_blocks(kv, self._cache.match(sequence.prompt_ids[:-1]))
+        reusable = sequence.prompt_ids[:-1][: sequence.request.reuse_at_most]
+        self.backend.append_blocks(kv, self._cache.match(reusable))
         self._running[sequence.request.id] = sequence
         sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
+        self._tally.began(len(sequence.prompt_ids), kv.length)
         sequence.start(kv, drafts=self._payoff.drafts and sequence.request.drafts)
+
+    @property
+    def _taken(self) -> int:
+        """Tokens of KV that the running sequences can come to hold."""
+        return sum(running.longest(self._plan.window) for running in self._running.values())
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there is KV memory for a sequence even if it becomes as long as it may. Alone, it always
         is.
         """
-        taken = sum(running.longest(self._plan.window) for running in self._running.values())
+        taken = self._taken
         return not taken or taken + sequence.longest(self._plan.window) <= self._plan.kv_tokens
 
     def _too_long(self, sequence: Sequence) -> str:
@@ -138,10 +158,12 @@ class Worker:
             self._finish(sequence, FinishReason.ABORT)
         decoding = [s for s in self._running.values() if not s.in_prefill]
         reading = next((s for s in self._running.values() if s.in_prefill), None)
+        started = self._clock()
         if decoding:
             self._decode(decoding)
         if reading is not None:
             self._read(reading, beside_decoding=bool(decoding))
+        self._tally.stepped(self._clock() - started, len(decoding))
 
     def _read(self, sequence: Sequence, *, beside_decoding: bool) -> None:
         chunk = sequence.next_chunk(self._pace.chunk(beside_decoding=beside_decoding))
@@ -149,7 +171,9 @@ class Worker:
         started = self._clock()
         try:
             logits = self.backend.prefill(sequence.kv, chunk, logits=last)
-            self._pace.observe_prefill(len(chunk), self._clock() - started)
+            seconds = self._clock() - started
+            self._pace.observe_prefill(len(chunk), seconds)
+            self._tally.read(len(chunk), seconds)
             sequence.report_prefill()
             if logits is not None:
                 self._verify([sequence], [()], logits[None])
@@ -209,7 +233,7 @@ class Worker:
         try:
             if token is None:
                 raise NotANumber
-            reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+            reason = self._take(sequence, token)
             right = draft[position : position + 1] == (token.token_id,)
             if right and reason is None:
                 return True
@@ -217,6 +241,15 @@ class Worker:
         except Exception as error:
             self._break_off([sequence], error)
         return False
+
+    def _take(self, sequence: Sequence, token: Sampled) -> FinishReason | None:
+        first, written = sequence.ttft_s is None, len(sequence.completion_ids)
+        reason = sequence.accept(token, self.backend.description.eos_token_ids, self._plan.window)
+        if len(sequence.completion_ids) > written:
+            self._tally.wrote(first=first)
+        if first and sequence.ttft_s is not None:
+            self._tally.answered(sequence.ttft_s)
+        return reason
 
     def _settle(
         self, sequence: Sequence, draft: tuple[int, ...], accepted: int, reason: FinishReason | None

@@ -53,6 +53,14 @@ class Branches:
             for position, message_id in enumerate(family, start=1)
         }
 
+    def newest_after(self, message_id: str) -> list[MessageRecord]:
+        """The branch with a message in it, from the first one to where it was last worked on. Raises
+        `NotFound`.
+        """
+        with self._database.read() as session:
+            message = find_live(session, message_id)
+            return [row.record() for row in find_branch(session, newest_leaf(session, message.id))]
+
     def leaves(self, conversation_id: str) -> list[str]:
         """The last message of every branch that is not deleted."""
         rows = select(Message.id, Message.parent_id, Message.deleted_at).where(

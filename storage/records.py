@@ -198,6 +198,35 @@ class ReplyEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class NewScores:
+    """How likely `model` found each of the first `tokens` tokens of a reply, as bytes whose meaning is
+    `inference`'s. `computed_by` is what it ran on.
+    """
+
+    model: str
+    computed_by: Json
+    tokens: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScoresRecord(NewScores):
+    """Such scores as they are kept. Times are UTC."""
+
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotals:
+    """Tokens of several replies together: read, reused of these, and written."""
+
+    replies: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRecord:
     """One browser that was let in. `name` was guessed from what it says of itself. Times are UTC."""
 

@@ -6,7 +6,17 @@ import struct
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Index, LargeBinary, String, text
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
@@ -19,6 +29,7 @@ from storage.records import (
     MessageRecord,
     PresetRecord,
     Role,
+    ScoresRecord,
     Status,
 )
 
@@ -30,6 +41,12 @@ PERSON_LENGTH = 32
 
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
+
+HAS_USAGE = text("usage IS NOT NULL")
+USAGE_TERMS = tuple(
+    f"json_extract(usage, '$.{name}')" for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
+)
+"""Written out as well: sums of the identical terms are read from the index, without the rows."""
 
 NO = text("0")
 
@@ -120,6 +137,12 @@ class Message(Table):
         Index("messages_children", "parent_id"),
         Index("messages_client_id", "client_id", unique=True, sqlite_where=text("client_id IS NOT NULL")),
         Index("messages_unfinished", "status", sqlite_where=UNFINISHED),
+        Index(
+            "messages_usage",
+            "finished_at",
+            *map(text, USAGE_TERMS),
+            sqlite_where=HAS_USAGE,
+        ),
         Index("messages_deleted", "deleted_at", sqlite_where=text("deleted_at IS NOT NULL")),
     )
 
@@ -167,6 +190,23 @@ class Message(Table):
             reasoning=self.reasoning,
             pinned=self.pinned,
         )
+
+
+class TokenScores(Table):
+    """A row of `token_scores`: how likely a model found the tokens that a reply had then."""
+
+    __tablename__ = "token_scores"
+
+    message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True)
+    model: Mapped[str]
+    computed_by: Mapped[dict[str, Any] | None]
+    tokens: Mapped[int]
+    scores: Mapped[bytes]
+    created_at: Mapped[datetime]
+
+    def record(self) -> ScoresRecord:
+        """A frozen copy."""
+        return ScoresRecord(self.model, self.computed_by or {}, self.tokens, self.scores, self.created_at)
 
 
 class Device(Table):

@@ -26,6 +26,7 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
+from inference.token_pieces import TokenizerShelf
 from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -33,7 +34,21 @@ from storage.database import Database
 from storage.errors import NotFound, StorageError
 from storage.preferences import Preferences
 from storage.presets import Presets
-from web import devices, pages, posts, preferences, presets
+from storage.scores import Scores
+from storage.usage import Usage
+from web import (
+    compare,
+    devices,
+    learn,
+    pages,
+    posts,
+    preferences,
+    presets,
+    record,
+    reply_tokens,
+    status,
+    tokens,
+)
 from web.access import AccessGuard
 from web.assets import Assets
 from web.chat import chat
@@ -41,14 +56,18 @@ from web.ending import keep_partials, shut_down
 from web.generations import Generations
 from web.hub import Hub
 from web.languages import Languages, load_languages
+from web.metrics import metrics
 from web.new_chats import NewChats
 from web.presenter import STATIC, Presenter, static_build
 from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.services import Services
 from web.sessions import PAIR_PATH, SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
+from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 
@@ -129,6 +148,7 @@ def build_app(
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
         services.trash.empty_later()
+        services.telemetry.start()
         engine.start(START_DELAY_S)
         try:
             yield {"services": services}
@@ -157,6 +177,7 @@ def _routes() -> list[BaseRoute]:
         Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
         Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
+        *_review_routes(),
         Route("/messages", posts.command, methods=["POST"]),
         Route("/api/settings", preferences.sheet),
         Route("/api/opening", preferences.preview, methods=["POST"]),
@@ -169,10 +190,31 @@ def _routes() -> list[BaseRoute]:
         Route("/api/pairing-code", devices.invite, methods=["POST"]),
         Route(PAIR_PATH, devices.connected),
         Route(PAIR_PATH, devices.pair, methods=["POST"]),
+        Route("/tokens", tokens.page, methods=["GET", "POST"]),
+        Route("/tokens/rows", tokens.rows, methods=["POST"]),
+        Route("/tokens.csv", tokens.file, methods=["POST"]),
+        Route("/status", status.page),
+        Route("/status/now", status.now),
+        Route("/learn", learn.page),
+        Route("/metrics", metrics),
         Route("/health", pages.health),
         WebSocketRoute("/ws", chat),
         Route(f"/static/{static_build()}/offline.html", pages.offline),
         Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
+    ]
+
+
+def _review_routes() -> list[BaseRoute]:
+    """How a reply came about, its tokens, and versions beside each other."""
+    return [
+        Route("/api/messages/{id}/record", record.sheet),
+        Route("/api/messages/{id}/prompt", record.prompt),
+        Route("/compare/{id}", compare.page),
+        Route("/replies/{id}/tokens", reply_tokens.page),
+        Route("/api/replies/{id}/tokens", reply_tokens.window),
+        Route("/api/replies/{id}/scores", reply_tokens.progress),
+        Route("/api/replies/{id}/scores", reply_tokens.begin, methods=["POST"]),
+        Route("/api/replies/{id}/scores/stop", reply_tokens.stop, methods=["POST"]),
     ]
 
 
@@ -206,13 +248,16 @@ def _build_services(
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches = Branches(database, cut_of)
+    rereading = Rereading(conversations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
         trash=Trash(engine, conversations, branches, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts),
+        turns=Turns(engine, conversations, generations, prompts, rereading),
+        rereading=rereading,
+        scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,
@@ -220,6 +265,8 @@ def _build_services(
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},
+        telemetry=Telemetry(engine.snapshot, Usage(database)),
+        shelf=TokenizerShelf(),
         sharing=sharing,
     )
     return services

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from web.opening import Opening
+from web.opening import ChosenParams, Opening
 
 MAX_FRAME_BYTES = 65_536
 """Of a frame on the socket."""
@@ -54,10 +54,16 @@ class Edit(Command, frozen=True, tag="edit"):
 
 
 class Regenerate(Command, frozen=True, tag="regenerate"):
-    """Another reply to the question that `message_id` answers, or is."""
+    """Another reply to the question that `message_id` answers, or is.
+
+    With `repeat` it is to be the reply `message_id` once more: what was read then, its params and its seed.
+    Otherwise `params` take the place of what was chosen for the chat, for this reply alone.
+    """
 
     conversation_id: Id
     message_id: Id
+    repeat: bool = False
+    params: ChosenParams | None = None
 
 
 class Continue(Command, frozen=True, tag="continue"):

@@ -83,6 +83,9 @@ class Generation:
         self._prior_reasoning_s = prior.reasoning_s if prior else 0.0
         self.token_ids: list[int] = list(prior.token_ids) if prior else []
         self.first_seq = self.seq = int(1000 * time.time()) if prior else 0
+        self.renders, self.render_s = 0, 0.0
+        self.first_shown_s: float | None = None  # until the first text was there for watchers
+        self._begun_at = time.monotonic()
         self.news = asyncio.Event()
         self.ended: protocol.InEachLanguage | protocol.Error | None = None
         self._progress: Queued | Prefill | None = None
@@ -142,13 +145,22 @@ class Generation:
         """Render the text so far in a pool thread, once for all watchers."""
         text, reasoning = self.text, len(self.reasoning)
         self._rendering = True
+        started = time.monotonic()
         try:
             await run_in_threadpool(self._markdown.update, text)
         finally:
             self._rendering = False
+        self._note_rendering(started)
         self._shown = self._markdown.since(None)
         self._shown_reasoning, self._answering = reasoning, bool(text)
         self._advance()
+
+    def _note_rendering(self, started: float) -> None:
+        now = time.monotonic()
+        self.renders += 1
+        self.render_s += now - started
+        if self.first_shown_s is None and self._has_begun:
+            self.first_shown_s = now - self._begun_at
 
     def end(self, frame: protocol.InEachLanguage | protocol.Error) -> None:
         """The last change: watchers are told that the reply is stored, or why it is not."""

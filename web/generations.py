@@ -26,6 +26,7 @@ from storage.errors import NotFound, StorageError
 from storage.records import ReplyEnd, Status
 from web import protocol
 from web.generation import Generation, Prior
+from web.scorings import ran_on
 
 logger = logging.getLogger(__name__)
 
@@ -181,8 +182,14 @@ class Generations:
             status=Status.INTERRUPTED if cut_short else Status.DONE,
             finish_reason=None if cut_short else finished.reason.value,
             usage=asdict(finished.usage),
-            timings={**asdict(finished.timings), "reasoning_s": generation.reasoning_s},
-            context={**context, "reuse_lost": lost},
+            timings={
+                **asdict(finished.timings),
+                "reasoning_s": generation.reasoning_s,
+                "first_shown_s": generation.first_shown_s,
+                "renders": generation.renders,
+                "render_s": generation.render_s,
+            },
+            context={**context, "reuse_lost": lost, "ran_on": ran_on(self._engine)},
             error=finished.error,
             reasoning=generation.reasoning or None,
         )

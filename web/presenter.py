@@ -18,9 +18,13 @@ from markupsafe import Markup
 from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.device_names import device_words
 from web.generation import RunningView
+from web.glossary import GroupView
 from web.language import Language
 from web.markdown import render_in_parts, render_plain
+from web.review_views import CompareView, RecordView, ReplyTokensPage
 from web.settings_view import SettingsView
+from web.status_view import StatusView
+from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
 from web.views import (
     ChatPage,
     ConversationGroup,
@@ -34,7 +38,7 @@ from web.views import (
     SystemView,
     TranscriptView,
 )
-from web.wording import day_label, range_in_words, thought_words, waiting_line
+from web.wording import day_label, duration_words, range_in_words, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
@@ -63,6 +67,8 @@ class Presenter:
             "plural": language.plural,
             "number": language.number,
             "sentence": language.sentence,
+            "duration": partial(duration_words, language),
+            "spaces_shown": spaces_shown,
             "device_words": partial(device_words, language),
             "range_in_words": partial(range_in_words, language),
             "thought_words": partial(thought_words, language),
@@ -105,6 +111,18 @@ class Presenter:
         """The inside of the sheet of settings."""
         return self._render("_settings.html", settings=settings)
 
+    def record(self, record: RecordView) -> str:
+        """The inside of the sheet of one reply."""
+        return self._render("_record.html", record=record)
+
+    def compare(self, compare: CompareView) -> str:
+        """The page of two branches side by side."""
+        return self._render("compare.html", compare=compare)
+
+    def reply_tokens(self, page: ReplyTokensPage) -> str:
+        """The page of one reply's tokens."""
+        return self._render("reply_tokens.html", page=page)
+
     def transcript(self, transcript: TranscriptView) -> str:
         """All messages of a branch."""
         return self._render("_transcript.html", transcript=transcript)
@@ -119,6 +137,28 @@ class Presenter:
     def conversations(self, groups: Sequence[ConversationGroup], current_id: str | None) -> str:
         """The conversation list."""
         return self._render("_conversations.html", groups=groups, current_id=current_id)
+
+    def tokens(self, view: TokensPage) -> str:
+        """The page that cuts text into tokens."""
+        return self._render("tokens.html", view=view, table=view.table, limits=LIMITS)
+
+    def token_rows(self, table: TokenTable) -> str:
+        """Its result alone."""
+        return self._render("_tokens.html", table=table)
+
+    def status(self, view: StatusView) -> str:
+        """The page that tells what the engine does."""
+        return self._render("status.html", view=view)
+
+    def status_now(self, view: StatusView) -> str:
+        """Its changing part."""
+        return self._render("_status.html", view=view)
+
+    def glossary(self, groups: Sequence[GroupView]) -> str:
+        """The glossary; in English where nobody wrote one in this language."""
+        names = [f"learn/{self.language.code}.html", "learn/en.html"]
+        prose = self._environment.select_template(names).module
+        return self._render("learn.html", groups=groups, prose=prose)
 
     def _render(self, name: str, **context: Any) -> str:
         return self._environment.get_template(name).render(**context)

@@ -6,8 +6,11 @@ Event loop; tokenizing and storage run in pool threads.
 from __future__ import annotations
 
 import secrets
+import struct
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from inference.context import ContextFit, fit, measure, reserve_for
 from inference.engine import Engine
 from inference.model_loader import Tokenizing
-from inference.types import MAX_SEED, ChatMessage, GenerationRequest, ModelPhase, SamplingParams
+from inference.types import ChatMessage, GenerationRequest, ModelPhase, SamplingParams
 from storage.conversations import Conversations
 from storage.records import Choices, ConversationRecord, Json, MessageRecord
 from web.errors import Refused
@@ -23,6 +26,7 @@ from web.new_chats import NewChats
 from web.opening import Opening, with_choices
 from web.protocol import ContextView
 from web.reuse import reusable_tokens, system_hash, why_lost
+from web.settings_view import EXACT_IN_BROWSERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,17 @@ class Prompts:
             thinking=self._thinking(branch.choices),
         )
 
+    def whole_prompt(self, tokenizing: Tokenizing, branch: Branch, text: str) -> tuple[int, ...]:
+        """The ids of a prompt of which nothing is left out, however long it is. Blocks."""
+        return measure(
+            tokenizing.tokenizer,
+            branch.system_prompt,
+            as_history(branch.messages, tokenizing.model.name),
+            text,
+            window=sys.maxsize,
+            thinking=self._thinking(branch.choices),
+        ).prompt_ids
+
     def _measure(self, tokenizing: Tokenizing, branch: Branch, text: str) -> ContextView:
         measured = self._measured(tokenizing, branch, text)
         return ContextView(
@@ -186,6 +201,9 @@ class Prompts:
             "thinking": self._thinking(branch.choices),
             "reuse_lost": fitted.reuse_lost,
             "template_hash": tokenizing.tokenizer.template_hash,
+            "template_sha256": tokenizing.tokenizer.template_sha256,
+            "prompt_hash": prompt_hash(fitted.prompt_ids[: len(fitted.prompt_ids) - fitted.begun]),
+            "system_prompt": branch.system_prompt,
             "system_hash": system_hash(branch.system_prompt),
         }
         return {**record, "reuse_lost": why_lost(branch.messages, tokenizing.model.name, record)}
@@ -209,8 +227,13 @@ def as_history(messages: Sequence[MessageRecord], model: str) -> list[ChatMessag
 
 
 def new_seed() -> int:
-    """A seed that nobody chose."""
-    return secrets.randbelow(MAX_SEED)
+    """A seed that nobody chose: one that a browser can show, and be given again, to its last digit."""
+    return secrets.randbelow(EXACT_IN_BROWSERS)
+
+
+def prompt_hash(ids: Sequence[int]) -> str:
+    """The SHA-256 of token ids as little-endian int32."""
+    return sha256(struct.pack(f"<{len(ids)}i", *ids)).hexdigest()
 
 
 def as_json(params: SamplingParams) -> dict[str, Any]:

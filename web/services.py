@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
+from inference.token_pieces import TokenizerShelf
 from inference.types import ModelPhase
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -25,7 +26,10 @@ from web.new_chats import NewChats
 from web.presenter import NEWEST, Presenter, conversation_groups, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
+from web.rereading import Rereading
+from web.scorings import Scorings
 from web.sharing import Sharing
+from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 from web.views import ConversationGroup, MessageView, SystemView, TranscriptView
@@ -52,6 +56,8 @@ class Services:
     trash: Trash
     generations: Generations
     turns: Turns
+    rereading: Rereading
+    scorings: Scorings
     prompts: Prompts
     new_chats: NewChats
     presets: Presets
@@ -59,6 +65,8 @@ class Services:
     hub: Hub
     languages: Languages
     presenters: Mapping[str, Presenter]
+    telemetry: Telemetry
+    shelf: TokenizerShelf
     sharing: Sharing | None = None
 
     def presenter(self, connection: HTTPConnection) -> Presenter:

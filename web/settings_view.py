@@ -142,10 +142,10 @@ def _field(name: str, chosen: Mapping[str, Any], model: ModelDefaults | None) ->
         label=label,
         sentence=sentence,
         default=_default(name, model),
-        value=_spelled(chosen[name]) if name in chosen else "",
+        value=spelled(chosen[name]) if name in chosen else "",
         allowed=allowed,
-        lowest=_spelled(allowed.lowest),
-        highest=_spelled(allowed.highest),
+        lowest=spelled(allowed.lowest),
+        highest=spelled(allowed.highest),
         whole=allowed.whole,
         open=allowed.open,
     )
@@ -163,10 +163,11 @@ def _default(name: str, model: ModelDefaults | None) -> str:
     if model is None:
         return ""
     if name == "max_tokens":
-        return _spelled(reserve_for(model.window, model.params.max_tokens))
+        return spelled(reserve_for(model.window, model.params.max_tokens))
     value = getattr(model.params, name)
-    return msgid("a new one") if value is None else _spelled(value)
+    return msgid("a new one") if value is None else spelled(value)
 
 
-def _spelled(value: float) -> str:
+def spelled(value: float) -> str:
+    """A param as people write it."""
     return str(value) if isinstance(value, int) else f"{value:g}"

@@ -7,6 +7,7 @@ gave before, even where a new one would be refused.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from inference.context import QUESTION_KEY, ContextFit
 from inference.engine import Engine
 from inference.model_loader import Tokenizing
-from inference.types import GenerationRequest
+from inference.types import GenerationRequest, SamplingParams
 from storage.conversations import Conversations
 from storage.errors import NotFound
 from storage.records import (
@@ -34,9 +35,10 @@ from web.commands import Begin, Continue, Count, Edit, Regenerate, Send
 from web.errors import Refused
 from web.generation import Generation, Prior
 from web.generations import Generations
-from web.opening import Opening
-from web.prompts import Prompts, as_json, from_json, new_seed
+from web.opening import Opening, as_kept
+from web.prompts import Branch, Prompts, as_json, from_json, new_seed
 from web.protocol import ContextView
+from web.rereading import Rereading
 from web.reuse import as_part
 
 TITLE_LENGTH = 60
@@ -69,12 +71,18 @@ class Turns:
     """Begins turns and replies in conversations."""
 
     def __init__(
-        self, engine: Engine, conversations: Conversations, generations: Generations, prompts: Prompts
+        self,
+        engine: Engine,
+        conversations: Conversations,
+        generations: Generations,
+        prompts: Prompts,
+        rereading: Rereading,
     ) -> None:
         self._engine = engine
         self._conversations = conversations
         self._generations = generations
         self._prompts = prompts
+        self._rereading = rereading
 
     async def begin(self, command: Begin) -> Begun:
         """Store what was asked for and start its reply."""
@@ -124,7 +132,7 @@ class Turns:
         tokenizing = self._prompts.tokenizing()
         branch = await self._prompts.branch(asked.conversation_id, asked.parent_id, opening)
         params = self._prompts.params(tokenizing, branch.choices)
-        fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, asked.text, params)
+        fitted, tokenize_s = await self._fit(tokenizing, branch, asked.text, params)
         turn = NewTurn(
             client_id=asked.client_id,
             conversation_id=asked.conversation_id,
@@ -138,6 +146,7 @@ class Turns:
             choices=branch.choices,
         )
         request, context = self._prompts.request(tokenizing, branch, fitted, params)
+        context["tokenize_s"] = tokenize_s
         begin = self._conversations.begin_turn
         return await self._begin(_Prepared(lambda: begin(turn), request, context, asks=True))
 
@@ -149,11 +158,12 @@ class Turns:
         if earlier is not None:
             return earlier
         await self.refuse_while_written(command.conversation_id, message.id)
+        if command.repeat:
+            return await self._repeat(command, message)
         tokenizing = self._prompts.tokenizing()
         branch = await self._prompts.branch(command.conversation_id, question.parent_id)
-        # Whatever seed was chosen: with the same one it would be the same reply.
-        params = replace(self._prompts.params(tokenizing, branch.choices), seed=new_seed())
-        fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params)
+        params = self._params_of_another(command, tokenizing, branch)
+        fitted, tokenize_s = await self._fit(tokenizing, branch, question.text, params)
         new = NewReply(
             client_id=command.id,
             conversation_id=command.conversation_id,
@@ -163,8 +173,67 @@ class Turns:
             params=as_json(params),
         )
         request, context = self._prompts.request(tokenizing, branch, fitted, params)
+        context["tokenize_s"] = tokenize_s
         begin = self._conversations.begin_reply
         return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False))
+
+    def _params_of_another(
+        self, command: Regenerate, tokenizing: Tokenizing, branch: Branch
+    ) -> SamplingParams:
+        if command.params is not None:
+            choices = replace(branch.choices, params=as_kept(command.params))
+            return self._prompts.params(tokenizing, choices)
+        # Whatever seed was chosen: with the same one it would be the same reply.
+        return replace(self._prompts.params(tokenizing, branch.choices), seed=new_seed())
+
+    async def _repeat(self, command: Regenerate, reply: MessageRecord) -> Begun:
+        """The same reply once more, as its record says that it came about. Raises `Refused` where that is
+        not to be had.
+        """
+        if reply.role == "user":
+            raise _not_found(reply.id)
+        tokenizing = self._prompts.tokenizing()
+        reread = await run_in_threadpool(self._rereading.of, reply)
+        if reply.params is None or reply.params.get("seed") is None:
+            raise Refused("conflict", "With which seed this reply was written was not kept.")
+        params = from_json(reply.params)
+        fitted, tokenize_s = await self._fit(tokenizing, reread.branch, reread.question.text, params)
+        if fitted.prompt_ids != reread.prompt_ids:
+            raise Refused(
+                "conflict", "The window is smaller now: the model cannot read all that it read then."
+            )
+        fitted = replace(fitted, left_out=reread.left_out)
+        new = NewReply(
+            client_id=command.id,
+            conversation_id=command.conversation_id,
+            question_id=reread.question.id,
+            cut_id=reread.cut_id,
+            model=tokenizing.model.name,
+            params=as_json(params),
+        )
+        request, context = self._prompts.request(tokenizing, reread.branch, fitted, params)
+        reused = (reply.usage or {}).get("cached_tokens")
+        request = replace(request, reuse_at_most=reused, reusable_tokens=0)
+        context |= {"tokenize_s": tokenize_s, "repeats": reply.id}
+        begin = self._conversations.begin_reply
+        return await self._begin(_Prepared(lambda: begin(new), request, context, asks=False))
+
+    async def _fit(
+        self,
+        tokenizing: Tokenizing,
+        branch: Branch,
+        text: str,
+        params: SamplingParams,
+        begun: tuple[int, ...] = (),
+    ) -> tuple[ContextFit, float]:
+        """What the model reads, and the seconds that it took to tokenize it."""
+
+        def timed() -> tuple[ContextFit, float]:
+            started = time.perf_counter()
+            fitted = self._prompts.fit(tokenizing, branch, text, params, begun)
+            return fitted, time.perf_counter() - started
+
+        return await run_in_threadpool(timed)
 
     async def _continue(self, command: Continue) -> Begun:
         reply = await self._message(command.conversation_id, command.message_id)
@@ -181,9 +250,10 @@ class Turns:
         branch = await self._prompts.branch(command.conversation_id, question.parent_id)
         params = self._prompts.params(tokenizing, branch.choices)
         params = replace(from_json(reply.params or as_json(params)), max_tokens=params.max_tokens)
-        fitted = await run_in_threadpool(self._prompts.fit, tokenizing, branch, question.text, params, ids)
+        fitted, tokenize_s = await self._fit(tokenizing, branch, question.text, params, ids)
         whole = replace(branch, messages=(*branch.messages, question, reply))
         request, context = self._prompts.request(tokenizing, whole, fitted, params)
+        context["tokenize_s"] = tokenize_s
         context["continued"] = [*(reply.context or {}).get("continued", ()), as_part(reply)]
         new = NewContinuation(
             client_id=command.id,

@@ -54,6 +54,14 @@ def _about(language: Language, seconds: float) -> str:
     return language.t("about {n} min", n=round(seconds / 60))
 
 
+def duration_words(language: Language, seconds: float) -> str:
+    """A measured time, in three digits or so."""
+    if seconds < 1:
+        milliseconds = 1_000 * seconds
+        return language.t("{n} ms", n=language.number(milliseconds, 1 if milliseconds < 10 else 0))
+    return language.t("{n} s", n=language.number(seconds, 2 if seconds < 10 else 1))
+
+
 def thought_words(language: Language, seconds: float | None) -> str:
     """What the reasoning of a reply is folded under; None where nobody measured it."""
     if seconds is None:

@@ -53,7 +53,8 @@ class Backend(Protocol):
         """Append one chunk to `kv`; the last token's logits, shape [vocab], when `logits` is asked for."""
 
     def decode(self, kvs: Sequence[Any], runs: Sequence[Sequence[int]]) -> Logits:
-        """One step: append run i, of one or more tokens, to cache i.
+        """One step: append run i, of one or more tokens, to cache i. Where a reply is scored, its run is as
+        long as a prefill chunk.
 
         Returns logits after each of the tokens, in the order of the runs: [sum of their lengths, vocab].
         """

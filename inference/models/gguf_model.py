@@ -39,7 +39,7 @@ def prepare_gguf(
     description = read_object(folder / DESCRIPTION)
     if description.get("format") != _FORMAT or not (folder / "tokenizer.json").is_file():
         progress(ModelStatus(ModelPhase.CONVERTING, f"Reading {gguf.name}"))
-        description = _describe(gguf, folder, models_dir)
+        description = _describe(gguf, folder, models_dir, name)
     return PreparedModel(
         folder=folder,
         gguf=gguf,
@@ -68,11 +68,12 @@ def check_gguf(gguf: Path) -> tuple[GgufHeader, JsonObject]:
     return header, config
 
 
-def _describe(gguf: Path, folder: Path, models_dir: Path) -> JsonObject:
+def _describe(gguf: Path, folder: Path, models_dir: Path, name: str) -> JsonObject:
     header, config = check_gguf(gguf)
     tokenizer = build_tokenizer(header)
     description = {
         "format": _FORMAT,
+        "name": name,
         "context_window": config["max_position_embeddings"],
         "chat_template": _chat_template(header),
         "bos_token": token_text(header, "bos"),

@@ -8,7 +8,7 @@ import { listenForCopying } from "./copy.js";
 import { Editor } from "./editor.js";
 import { Follow } from "./follow.js";
 import { join, takeSecret } from "./joining.js";
-import { startLanguages } from "./language.js";
+import { startLanguages, t } from "./language.js";
 import { Opening } from "./opening.js";
 import { listenForPinning, showPinned } from "./pins.js";
 import { PresetRow } from "./presets.js";
@@ -18,6 +18,7 @@ import { watchScrollable } from "./scrollable.js";
 import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
+import { stylesheet } from "./stylesheet.js";
 import { Toast } from "./toast.js";
 import { Transcript } from "./transcript.js";
 
@@ -83,8 +84,14 @@ function settingsChanged(frame) {
   document.dispatchEvent(new CustomEvent("ondol-settings", { detail: frame.conversation_id }));
 }
 
+/** What is rarely wanted comes when it is. @param {string} module its address @param {...string} sheets its looks */
+async function fetchPart(module, ...sheets) {
+  const [part] = await Promise.all([import(module), ...sheets.map(stylesheet)]);
+  return part;
+}
+
 async function openSettings() {
-  const sheet = await import("./settings.js");
+  const sheet = await fetchPart("./settings.js", "sheet", "settings");
   sheet.openSettings(byId("settings"), {
     conversationId: chat.conversationId,
     opening: parts.opening,
@@ -93,17 +100,25 @@ async function openSettings() {
 }
 
 async function openHelp() {
-  const sheet = await import("./help.js");
+  const sheet = await fetchPart("./help.js", "sheet", "settings");
   sheet.openHelp(byId("help"));
 }
 
+/** @param {HTMLElement} reply */
+async function openRecord(reply) {
+  const sheet = await fetchPart("./record.js", "sheet", "settings", "record");
+  sheet.openRecord(reply, (message, how) => chat.act("regenerate", message, message.dataset.messageId, how));
+}
+
 addEventListener("click", ({ target }) => {
+  const asked = target.closest('[data-action="record"]');
+  if (asked) openRecord(asked.closest(".message"));
   if (target.closest('[data-action="open-settings"]')) openSettings();
   if (target.closest('[data-action="open-help"]')) openHelp();
 });
 
 document.querySelector('[data-action="connect-device"]')?.addEventListener("click", async () => {
-  const { openDevices } = await import("./devices.js");
+  const { openDevices } = await fetchPart("./devices.js", "sheet", "devices");
   openDevices(byId("devices"));
 });
 

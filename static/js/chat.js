@@ -75,11 +75,11 @@ export class Chat {
     this.refresh();
   }
 
-  /** @param {string} type of the command @param {?HTMLElement} message where it was given @param {string} id what it is about */
-  act(type, message, id) {
+  /** @param {string} type of the command @param {?HTMLElement} message where it was given @param {string} id what it is about @param {object} rest */
+  act(type, message, id, rest) {
     if (this.#outbox.frame || !this.conversationId) return;
     if (message) sayBelow(message, "");
-    const given = this.#give({ type, id: newId(), conversation_id: this.conversationId, message_id: id });
+    const given = this.#give({ type, id: newId(), conversation_id: this.conversationId, message_id: id, ...rest });
     if (!given) this.#parts.composer.say(t("Not connected just now. It is done as soon as the connection is back."));
     this.refresh();
   }

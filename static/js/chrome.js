@@ -34,7 +34,7 @@ function startSheet() {
   for (const closer of document.querySelectorAll('[data-action="close-sidebar"]')) {
     closer.addEventListener("click", () => show(false));
   }
-  addEventListener("keydown", (event) => event.key === "Escape" && isOpen() && show(false));
+  addEventListener("keydown", (event) => event.key === "Escape" && isOpen() && !sidebar.querySelector(".menu[open]") && show(false));
   narrow.addEventListener("change", () => isOpen() && show(false));
   return {
     toggleSidebar: () => (narrow.matches ? show(!isOpen()) : hide(!document.body.classList.contains("sidebar-hidden"))),

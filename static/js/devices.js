@@ -1,4 +1,5 @@
 import { t } from "./language.js";
+import { closable } from "./sheet.js";
 
 /** The owner's sheet for connecting a device: the addresses, a code with its remaining time, and who is connected. */
 class Devices {
@@ -10,10 +11,8 @@ class Devices {
   constructor(dialog) {
     this.#dialog = dialog;
     this.#inside = dialog.querySelector(".invitation-place");
-    dialog.addEventListener("click", ({ target }) => {
-      if (target === dialog || target.closest('[data-action="close-devices"]')) dialog.close();
-      if (target.closest('[data-action="new-code"]')) this.#renew();
-    });
+    closable(dialog);
+    dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew());
     dialog.addEventListener("close", () => {
       clearInterval(this.#timer);
       this.#inside.replaceChildren();

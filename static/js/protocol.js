@@ -8,7 +8,7 @@
  *   opening: ?Opening}} SendFrame
  * @typedef {{type: "edit", id: string, text: string, conversation_id: string, message_id: string}} EditFrame
  * @typedef {{type: "regenerate" | "continue" | "switch" | "delete_branch" | "restore_branch", id: string,
- *   conversation_id: string, message_id: string}} BranchFrame
+ *   conversation_id: string, message_id: string, repeat?: boolean, params?: object}} BranchFrame
  * @typedef {SendFrame | EditFrame | BranchFrame} CommandFrame
  * @typedef {{type: "accepted", ref: string, conversation_id: string, parent_id: ?string, user_id: string,
  *   reply_id: string, user_html: ?string, reply_html: string, cut_id: ?string}} AcceptedFrame

@@ -22,7 +22,11 @@ function applyDelta(element, { blocks, tail, code, reasoning, thought_s: seconds
   if (reasoning) showReasoning(element.querySelector(".reasoning"), reasoning);
   if (seconds !== undefined) endReasoning(element.querySelector(".reasoning"), thoughtWords(seconds));
   const rest = childOf(element, "tail");
-  if (blocks?.length) addBlocks(childOf(element, "body"), blocks);
+  if (blocks?.length) {
+    const body = childOf(element, "body");
+    addBlocks(body, blocks);
+    body.after(rest); // put there anew: a box that stayed would have moved, and what it shows does not
+  }
   if (tail !== undefined) rest.innerHTML = tail;
   if (code) lastOf(rest, "code")?.append(code);
   childOf(element, "waiting").hidden = true;

@@ -14,6 +14,14 @@ export function fill(form, { system_prompt: systemPrompt, params, thinking }) {
  * @param {HTMLFormElement} form @returns {?import("./protocol.js").Opening}
  */
 export function read(form) {
+  const params = readParams(form);
+  if (!params) return null;
+  const choice = form.querySelector("#thinking")?.value ?? "";
+  return { system_prompt: form.querySelector("#system-prompt").value, params, thinking: choice === "" ? null : choice === "true" };
+}
+
+/** The params alone, as `read` gives them. @param {HTMLFormElement} form @returns {?Record<string, number | string[]>} */
+export function readParams(form) {
   const params = {};
   let refused = null;
   for (const input of form.querySelectorAll(".param")) {
@@ -29,9 +37,7 @@ export function read(form) {
   show(stop, tooMuch);
   if (texts.length) params.stop = texts;
   refused?.focus();
-  if (refused) return null;
-  const choice = form.querySelector("#thinking")?.value ?? "";
-  return { system_prompt: form.querySelector("#system-prompt").value, params, thinking: choice === "" ? null : choice === "true" };
+  return refused ? null : params;
 }
 
 /** Judges a field as soon as it is left. @param {HTMLElement} input */

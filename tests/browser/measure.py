@@ -26,7 +26,9 @@ from web.protocol import encode
 SLOWER = 4
 REPLY_TOKENS = 20_000
 TOKEN_CHARS = 4
-ADDED = 200
+ADDED = 100
+TOKENS_PER_DELTA = (1, 10)
+"""The server sends at most ten deltas a second: ten tokens in each are a reply of 100 tokens/s."""
 GAP_MS = 60
 LOADS = 7
 TRACED = ("devtools.timeline", "disabled-by-default-devtools.timeline", "blink.user_timing", "toplevel")
@@ -40,9 +42,8 @@ PUT_ONE_BY_ONE = """async ([frames, gap]) => {
 }"""
 WATCH_SHIFTS = """
 window.shift = 0;
-const grows = ({ node }) => node?.matches?.('.tail, .message-foot');
 new PerformanceObserver((list) => {
-  for (const { value, sources } of list.getEntries()) if (!sources.every(grows)) window.shift += value;
+  for (const { value } of list.getEntries()) window.shift += value;
 }).observe({ type: 'layout-shift', buffered: true });
 """
 PAINTS = """() => {
@@ -59,9 +60,11 @@ def main() -> None:
         browser = launch(playwright.chromium)
         for end in (False, True):
             name = "end" if end else "start"
-            costs = _costs_of_deltas(browser, served, conversation_id, end)
-            figures[f"delta_at_{name}_p95_ms"] = _p95(costs)
-            figures[f"delta_at_{name}_median_ms"] = median(costs)
+            for tokens in TOKENS_PER_DELTA:
+                costs = _costs_of_deltas(browser, served, conversation_id, end, tokens)
+                kind = f"token_of_{tokens}_in_a_delta_at_{name}"
+                figures[f"{kind}_p95_ms"] = _p95(costs) / tokens
+                figures[f"{kind}_median_ms"] = median(costs) / tokens
         for width in (1280, 360):
             figures[f"shift_while_streaming_{width}"] = _shift(browser, served, conversation_id, width)
         opened = [_load(browser, f"{served.url}/c/{conversation_id}", SLOWER) for _ in range(LOADS)]
@@ -85,12 +88,15 @@ def _served() -> Iterator[tuple[Served, str]]:
             served.close()
 
 
-def _costs_of_deltas(browser: Browser, served: Served, conversation_id: str, end: bool) -> list[float]:
-    """Main-thread time for each token that is added, in ms, at the start or the end of a long reply."""
+def _costs_of_deltas(
+    browser: Browser, served: Served, conversation_id: str, end: bool, tokens: int
+) -> list[float]:
+    """Main-thread time for each delta of so many tokens, in ms, at the start or the end of a long reply."""
     text = long_markdown(REPLY_TOKENS * TOKEN_CHARS, 1)
-    before = len(text) - ADDED * TOKEN_CHARS if end else 0
-    cuts = range(before + TOKEN_CHARS, before + ADDED * TOKEN_CHARS, TOKEN_CHARS)
-    frames = written("r", text[: before + ADDED * TOKEN_CHARS], [before, *cuts] if before else [*cuts])
+    step = tokens * TOKEN_CHARS
+    before = len(text) - ADDED * step if end else 0
+    cuts = range(before + step, before + ADDED * step, step)
+    frames = written("r", text[: before + ADDED * step], [before, *cuts] if before else [*cuts])
     with _fed_page(browser, served, conversation_id) as (page, feed):
         feed.put(pending(conversation_id, ["r"]), *frames[: 1 if before else 0])
         page.wait_for_timeout(1_500)
@@ -115,10 +121,7 @@ def _between_marks(events: Sequence[dict[str, Any]]) -> list[float]:
 
 
 def _shift(browser: Browser, served: Served, conversation_id: str, width: int) -> float:
-    """The layout shift of what has been written, from the empty reply to the finished one.
-
-    What has its place after the text moves down as the text grows, and is not counted.
-    """
+    """The layout shift, by the browser's own count, from the empty reply to the finished one."""
     text = long_markdown(4_000, 2)
     frames = written("r", text, list(range(40, len(text), 40)))
     frames.append(finished("r", text, len(frames) + 1))

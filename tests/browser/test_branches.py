@@ -10,8 +10,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.browser.chat_page import ChatPage
+from tests.browser.feeding import Feed
 from tests.browser.pacing import Pace
 from tests.web.serving import Served
+from web.protocol import Snapshot
 
 Serve = Callable[..., Served]
 OpenTab = Callable[..., ChatPage]
@@ -104,6 +106,23 @@ def test_up_rewrites_the_last_message_and_escape_leaves_it(serve: Serve, open_ta
     chat.write("a draft")
     chat.press("ArrowUp")
     expect(chat.edit_box).to_have_count(0)
+
+
+def test_a_message_is_still_being_rewritten_when_the_transcript_comes_anew(
+    serve: Serve, open_tab: OpenTab
+) -> None:
+    chat = open_tab(serve(telling).url)
+    ask(chat, "one")
+    feed = Feed(chat.page)
+    chat.page.reload()
+    chat.wait_until_ready()
+    transcript = chat.page.locator("#transcript").inner_html()
+    chat.press_action(0, "Edit this message")
+    chat.edit_box.fill("one, and more")
+    feed.put(Snapshot("", chat.page.url.rpartition("/")[2], transcript, None))
+    expect(chat.edit_box).to_have_count(1)
+    expect(chat.edit_box).to_have_value("one, and more")
+    expect(chat.edit_box).to_be_focused()
 
 
 def test_a_rewritten_message_that_cannot_fit_stays_in_its_box(serve: Serve, open_tab: OpenTab) -> None:

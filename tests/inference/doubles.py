@@ -221,11 +221,12 @@ def scripted_loader(
     made: list[ScriptedBackend],
     pace: threading.Semaphore | None = None,
     opening: str = OPENING,
+    kind: type[ScriptedBackend] = ScriptedBackend,
 ) -> Callable[[PreparedModel, EngineConfig, Progress], ScriptedBackend]:
     """A `LoadBackend` that makes a scripted backend and leaves it in `made`."""
 
     def load(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> ScriptedBackend:
-        backend = ScriptedBackend(
+        backend = kind(
             ChatTokenizer.load(prepared), reply, window=prepared.context_window, pace=pace, opening=opening
         )
         made.append(backend)

@@ -19,6 +19,7 @@ from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.scheduler import WaitingRoom
 from inference.sequence import Sequence as RunningSequence
+from inference.tally import Tally
 from inference.types import Delta, Event, FinishReason, GenerationRequest, SamplingParams
 from inference.worker import Worker
 from tests.inference.doubles import ScriptedBackend, TokenKV, chat_tokenizer, engine_config
@@ -58,6 +59,7 @@ class House:
     def __init__(self, folder: Path, machine: Machine, config: EngineConfig) -> None:
         self.backend = CountedBackend(machine)
         self.tokens_at: dict[str, list[float]] = defaultdict(list)
+        self.tally = Tally()
         self._waiting = WaitingRoom(places=8)
         self._left = CHATS + 1
         self._stopping = threading.Event()
@@ -70,6 +72,7 @@ class House:
             cache,
             PrefixKeeper(cache, None),
             self._close,
+            self.tally,
             clock=lambda: self.backend.now,
         )
 
@@ -122,3 +125,14 @@ def test_a_long_prompt_makes_others_wait_three_of_their_gaps_at_most(
         meanwhile = [gap for end, gap in gaps if house.arrived_at < end <= read_at]
         assert len(meanwhile) > 3
         assert max(meanwhile) <= 3 * usual
+    assert_counted(house)
+
+
+def assert_counted(house: House) -> None:
+    """The tally has seen the whole time, every token, and what each chat had of it."""
+    counts, written = house.tally.counts, (CHATS + 1) * NEW_TOKENS
+    assert counts.busy_s == pytest.approx(house.backend.now)
+    assert (counts.completion_tokens, counts.decode_tokens) == (written, written - (CHATS + 1))
+    assert counts.prefill_tokens == counts.prompt_tokens == CHATS * 50 + PROMPT_TOKENS
+    spans = [times[-1] - times[0] for times in house.tokens_at.values()]
+    assert counts.writing_s == pytest.approx(sum(spans), rel=0.05)

@@ -63,6 +63,11 @@ def test_rows_that_make_no_sense_are_refused(database: Database, wrong: dict[str
         ("SELECT * FROM messages WHERE client_id = 'a'", "messages_client_id"),
         ("SELECT * FROM messages WHERE parent_id = 'a'", "messages_children"),
         ("DELETE FROM messages WHERE conversation_id = 'a'", "messages_of_conversation"),
+        (
+            "SELECT sum(json_extract(usage, '$.cached_tokens')) FROM messages "
+            "WHERE usage IS NOT NULL AND finished_at >= '2026-11-29'",
+            "messages_usage",
+        ),
         ("SELECT * FROM conversations ORDER BY updated_at DESC, id DESC", "conversations_by_update"),
     ],
 )

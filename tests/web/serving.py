@@ -48,7 +48,7 @@ class SmallSettings(Settings):
 
 class Served:
     """One run of the server. `pace` makes the double wait for a permit at every step; `engine` changes its
-    configuration. `hangs` is told of a worker that hangs.
+    configuration, `kind` which double it is. `hangs` is told of a worker that hangs.
 
     With `lan` it is shared, and answers on a second address of this machine, as it would on the network.
     """
@@ -68,6 +68,7 @@ class Served:
         port: int = 0,
         engine: Mapping[str, Any] | None = None,
         lan: bool = False,
+        kind: type[ScriptedBackend] = ScriptedBackend,
     ) -> None:
         self.hangs: Queue[str] = Queue()
         self.backends: list[ScriptedBackend] = []
@@ -96,7 +97,7 @@ class Served:
             on_hang=self.hangs.put,
             prepare_model=prepare
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
-            backend=scripted_loader(reply, self.backends, pace, opening),
+            backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
         self._server = uvicorn.Server(uvicorn_config(app))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})

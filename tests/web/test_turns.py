@@ -68,7 +68,9 @@ async def _send_and_go(folder: Path) -> None:
         services: Services = state["services"]  # type: ignore[index]
         assert await asyncio.to_thread(ready.wait, WAIT_S)
         conversations = HeldConversations(database)
-        turns = Turns(services.engine, conversations, services.generations, services.prompts)
+        turns = Turns(
+            services.engine, conversations, services.generations, services.prompts, services.rereading
+        )
         sending = asyncio.create_task(turns.begin(Send(id="one", text="hello")))
         assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
         sending.cancel()

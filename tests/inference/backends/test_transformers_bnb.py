@@ -18,6 +18,10 @@ from inference.block_files import StoredBlock, pack, unpack
 from inference.errors import ModelUnusable
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel
+from inference.pacing import Pace
+from inference.prefix_cache import PrefixCache
+from inference.sampler import token_logprob
+from inference.scoring import ScoreRequest, Scoring, ScoringRoom
 from tests.inference.backends.tiny import WINDOW, write_tiny_llama
 from tests.inference.doubles import VOCAB_SIZE, engine_config, no_progress
 
@@ -260,3 +264,25 @@ def test_a_family_with_more_to_its_attention_decodes_one_by_one_and_right(tmp_pa
     for row, length in zip(rows, (21, 22, 34), strict=True):
         expected = backend.prefill(backend.create_kv(), PROMPT[:length], logits=True)
         np.testing.assert_allclose(row, expected, atol=2e-4)
+
+
+def test_scores_are_those_of_one_forward_pass_of_transformers(
+    backend: TransformersBackend, reference: torch.nn.Module
+) -> None:
+    prompt, reply = tuple(PROMPT[:50]), tuple(PROMPT[50:])
+    room, ends = ScoringRoom(), []
+    scoring = Scoring(backend, PrefixCache(0), Pace(16), room, WINDOW)
+    room.put(ScoreRequest("s", prompt, reply, alternatives=4), ends.append)
+    while scoring.step():
+        pass
+    found = ends[-1].scores
+    with torch.inference_mode():
+        logits = reference(torch.tensor([PROMPT]), use_cache=False).logits[0, 49:-1]
+    expected = torch.log_softmax(logits.double(), dim=-1)
+    rows = torch.arange(len(reply))
+    np.testing.assert_allclose(found.logprobs, expected[rows, list(reply)].numpy(), atol=2e-4)
+    np.testing.assert_allclose(found.top_logprobs, expected.topk(4).values.numpy(), atol=2e-4)
+    for place, token in enumerate(reply):
+        kv = backend.create_kv()
+        row = backend.prefill(kv, [*prompt, *reply[:place]], logits=True)
+        assert found.logprobs[place] == pytest.approx(token_logprob(row, token, 4).logprob, abs=2e-4)

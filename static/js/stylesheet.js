@@ -1,0 +1,25 @@
+const fetched = new Map();
+
+/**
+ * Has the page wear a sheet of `css/` that it came without. Fulfilled once it does, and also when the sheet cannot be
+ * had: what it is for is then shown all the same. @param {string} name @returns {Promise<void>}
+ */
+export function stylesheet(name) {
+  if (!fetched.has(name)) fetched.set(name, fetchSheet(name));
+  return fetched.get(name);
+}
+
+function fetchSheet(name) {
+  const link = document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = new URL(`../css/${name}.css`, import.meta.url).href;
+  return new Promise((resolve) => {
+    link.addEventListener("load", () => resolve());
+    link.addEventListener("error", () => {
+      fetched.delete(name); // asked for again next time
+      link.remove();
+      resolve();
+    });
+    document.head.append(link);
+  });
+}
