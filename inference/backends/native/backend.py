@@ -21,7 +21,7 @@ from inference.backends.native.library import (
     load_library,
 )
 from inference.backends.native.model import NativeModel
-from inference.backends.native.weights import load_weights, quantization_in_words, slots
+from inference.backends.native.weights import check_weights, load_weights, quantization_in_words
 from inference.errors import OutOfMemory
 from inference.models.gguf_header import GgufHeader, read_header
 from inference.models.prepared import PreparedModel
@@ -118,8 +118,7 @@ def fitting(prepared: PreparedModel) -> tuple[GgufHeader, Decoder]:
     config = json.loads((prepared.folder / "config.json").read_text(encoding="utf-8"))
     decoder = Decoder.from_config(config)
     header = read_header(prepared.gguf)
-    for _ in slots(header):
-        pass
+    check_weights(header, decoder)
     return header, decoder
 
 

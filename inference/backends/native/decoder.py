@@ -27,7 +27,8 @@ class Unfit(Exception):
 @dataclass(frozen=True, slots=True)
 class Decoder:
     """Shapes and arithmetic. `frequencies`: radians a token by which each pair of a head turns. `tied`: the
-    head is the embedding. `permuted`: a GGUF file of it has the rows of q and k interleaved.
+    head is the embedding. `head_norms`: queries and keys are normalized. `permuted`: a GGUF file of it has
+    the rows of q and k interleaved.
     """
 
     layers: int
@@ -40,6 +41,7 @@ class Decoder:
     epsilon: float
     frequencies: tuple[float, ...]
     tied: bool
+    head_norms: bool
     permuted: bool
 
     @property
@@ -54,19 +56,20 @@ class Decoder:
         if family not in FAMILIES:
             raise Unfit(f"It runs {', '.join(FAMILIES)}, not {family!r}.")
         _refuse_other_arithmetic(config)
-        heads, hidden = config["num_attention_heads"], config["hidden_size"]
-        head_dim = config.get("head_dim") or hidden // heads
+        heads, hidden = _count(config, "num_attention_heads"), _count(config, "hidden_size")
+        head_dim = _count(config, "head_dim", hidden // heads)
         decoder = cls(
-            layers=config["num_hidden_layers"],
+            layers=_count(config, "num_hidden_layers"),
             hidden=hidden,
-            inner=config["intermediate_size"],
+            inner=_count(config, "intermediate_size"),
             heads=heads,
-            kv_heads=config.get("num_key_value_heads") or heads,
+            kv_heads=_count(config, "num_key_value_heads", heads),
             head_dim=head_dim,
-            vocab=config["vocab_size"],
+            vocab=_count(config, "vocab_size"),
             epsilon=config.get("rms_norm_eps", 1e-6),
             frequencies=_frequencies(config, head_dim),
             tied=bool(config.get("tie_word_embeddings", False)),
+            head_norms=family == "qwen3",
             permuted=family in ("llama", "mistral"),
         )
         decoder._check()
@@ -80,6 +83,14 @@ class Decoder:
             raise Unfit(f"A head has {self.head_dim} values, no multiple of {LANES}.")
         if self.heads % self.kv_heads:
             raise Unfit(f"{self.heads} heads cannot share {self.kv_heads}.")
+
+
+def _count(config: JsonObject, name: str, default: int | None = None) -> int:
+    value = config.get(name)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**24:
+        raise Unfit(f"Its {name} is {value!r:.40}.")
+    return value
 
 
 def _refuse_other_arithmetic(config: JsonObject) -> None:

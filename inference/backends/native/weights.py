@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from inference.backends.native.decoder import Decoder, Unfit
 from inference.backends.native.library import MATRICES, VECTORS
+from inference.backends.native.slots import TOP, Slot, check_slots
 from inference.models.gguf_header import GgufHeader, TensorInfo
 
 if TYPE_CHECKING:
@@ -44,16 +44,8 @@ _NORMS = {
 ROPE_FACTORS = "rope_freqs.weight"
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Where a tensor goes: layer -1 for what belongs to none."""
-
-    layer: int
-    name: str
-
-
 def slots(header: GgufHeader) -> Iterator[tuple[Slot, TensorInfo]]:
-    """Every tensor with its place. Raises `Unfit` for one that the kernels cannot take."""
+    """Every tensor with its place. Raises `Unfit` for one in a format that the kernels cannot take."""
     readable = ", ".join(name for name, _ in FORMATS.values())
     for tensor in header.tensors.values():
         if tensor.name == ROPE_FACTORS:
@@ -64,6 +56,11 @@ def slots(header: GgufHeader) -> Iterator[tuple[Slot, TensorInfo]]:
         if slot.name in MATRICES and tensor.kind not in FORMATS:
             raise Unfit(f"{tensor.name} is stored as {type_name(tensor.kind)}; it runs {readable}.")
         yield slot, tensor
+
+
+def check_weights(header: GgufHeader, decoder: Decoder) -> None:
+    """Raise `Unfit` unless the kernels can compute with everything in the file."""
+    check_slots({slot: tensor.shape for slot, tensor in slots(header)}, decoder)
 
 
 def load_weights(model: NativeModel, header: GgufHeader, decoder: Decoder) -> None:
@@ -112,7 +109,7 @@ def type_name(kind: int) -> str:
 
 def _slot(name: str) -> Slot:
     stem, _, kind = name.rpartition(".")
-    layer, part = -1, stem
+    layer, part = TOP, stem
     if stem.startswith("blk."):
         _, number, part = stem.split(".", 2)
         layer = int(number)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +13,17 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType
 
-from inference.backends.native.backend import NativeBackend
-from inference.backends.native.decoder import Unfit
+from inference.backends.native.backend import NativeBackend, fitting
+from inference.backends.native.decoder import Decoder, Unfit
 from inference.backends.native.library import SPAN
+from inference.backends.native.weights import check_weights
 from inference.block_files import StoredBlock, pack, unpack
 from inference.errors import InvalidParams
+from inference.models.gguf_header import TensorInfo
 from inference.models.prepared import PreparedModel
-from tests.inference.backends.native.models import FAMILIES, reference, write_model
+from tests.inference.backends.native.models import FAMILIES, SHAPE, reference, write_model
 from tests.inference.models.conftest import Preparing
+from tests.inference.models.examples import tiny_config
 
 PROMPT = [int(i) for i in np.random.default_rng(1).integers(3, 320, 3 * SPAN + 20)]
 
@@ -190,3 +195,34 @@ def test_weights_in_other_formats_are_not_taken(preparing: Preparing, tmp_path: 
     gguf = write_model(tmp_path / "m.gguf", "llama", GGMLQuantizationType.Q5_0)
     with pytest.raises(Unfit, match="Q5_0"):
         NativeBackend(preparing(gguf))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("blk.0.attn_q.weight", (320, 64)),
+        ("blk.1.ffn_norm.weight", (32,)),
+        ("blk.1.attn_k.bias", (32,)),
+        ("blk.7.attn_v.weight", (64, 64)),
+    ],
+)
+def test_a_file_whose_tensors_do_not_fit_each_other_is_not_taken(
+    preparing: Preparing, tmp_path: Path, name: str, shape: tuple[int, ...]
+) -> None:
+    prepared = preparing(write_model(tmp_path / "m.gguf", "llama"))
+    header, decoder = fitting(prepared)
+    size = 20 * math.prod(shape) // 32
+    odd = TensorInfo(name, shape, 3 if len(shape) > 1 else 0, 0, size)
+    damaged = replace(header, tensors={**header.tensors, name: odd})
+    with pytest.raises(Unfit, match="has the shape"):
+        check_weights(damaged, decoder)
+    first = next(iter(header.tensors))
+    without = {key: tensor for key, tensor in header.tensors.items() if key != first}
+    with pytest.raises(Unfit, match="is missing"):
+        check_weights(replace(header, tensors=without), decoder)
+
+
+def test_a_config_of_impossible_numbers_is_not_taken() -> None:
+    for name, value in (("num_attention_heads", 0), ("hidden_size", "many"), ("vocab_size", 2**40)):
+        with pytest.raises(Unfit, match=name):
+            Decoder.from_config({**tiny_config(), **SHAPE, name: value})
