@@ -1,8 +1,7 @@
-"""The native backend: 4- and 8-bit GGUF weights on the CPU, by kernels of our own. Worker thread."""
+"""The native backend: 4- and 8-bit weights on the CPU, by kernels of our own. Worker thread."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec, TypeVar
@@ -12,6 +11,7 @@ import psutil
 
 from inference.backends.base import BlockArrays, Logits
 from inference.backends.native.decoder import Decoder, Unfit
+from inference.backends.native.gguf_source import GgufSource
 from inference.backends.native.kv import KVMemory, NativeKVBlock, SequenceKV
 from inference.backends.native.library import (
     LOGITS_ALL,
@@ -21,9 +21,10 @@ from inference.backends.native.library import (
     load_library,
 )
 from inference.backends.native.model import NativeModel
-from inference.backends.native.weights import check_weights, load_weights, quantization_in_words
+from inference.backends.native.safetensors_source import SafetensorsSource
 from inference.errors import OutOfMemory
-from inference.models.gguf_header import GgufHeader, read_header
+from inference.models.gguf_header import read_header
+from inference.models.json_files import read_object
 from inference.models.prepared import PreparedModel
 from inference.types import ModelDescription
 
@@ -40,13 +41,13 @@ class NativeBackend:
         self, prepared: PreparedModel, *, threads: int | None = None, kernels: str | None = None
     ) -> None:
         """Load the model. Raises `NativeUnavailable`, `Unfit` or `OutOfMemory`."""
-        header, decoder = fitting(prepared)
+        source, decoder = fitting(prepared)
         library = load_library()
         threads = threads or usable_cores()
         self._memory = KVMemory(library, decoder, prepared.context_window)
         self._model = NativeModel(library, decoder, threads, kernels)
         try:
-            load_weights(self._model, header, decoder)
+            source.load(self._model)
         except BaseException:
             self._model.close()
             raise
@@ -56,7 +57,7 @@ class NativeBackend:
             backend=NAME,
             kernels=self._model.kernels,
             device="cpu",
-            quantization=quantization_in_words(header),
+            quantization=source.quantization_in_words(),
             compute_dtype="int8/float32",
             parameters=self._model.parameters,
             weight_bytes=self._model.weight_bytes,
@@ -111,15 +112,15 @@ class NativeBackend:
         self._model.close()
 
 
-def fitting(prepared: PreparedModel) -> tuple[GgufHeader, Decoder]:
-    """The model's file and description, if the kernels can run it. Raises `Unfit`; loads nothing."""
-    if prepared.gguf is None:
-        raise Unfit("It reads weights from GGUF files only.")
-    config = json.loads((prepared.folder / "config.json").read_text(encoding="utf-8"))
+def fitting(prepared: PreparedModel) -> tuple[GgufSource | SafetensorsSource, Decoder]:
+    """The model's weights and description, if the kernels can run it. Raises `Unfit`; loads nothing."""
+    config = read_object(prepared.folder / "config.json")
     decoder = Decoder.from_config(config)
-    header = read_header(prepared.gguf)
-    check_weights(header, decoder)
-    return header, decoder
+    if prepared.gguf is not None:
+        return GgufSource(read_header(prepared.gguf), decoder), decoder
+    if config.get("quantization_config"):
+        raise Unfit("It is quantized in a way of its own.")
+    return SafetensorsSource(prepared, decoder), decoder
 
 
 def usable_cores() -> int:

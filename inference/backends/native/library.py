@@ -15,6 +15,10 @@ MOST_TOKENS = 256
 SPAN = 128
 """Tokens of a chunk of a running sequence's keys and values, as `kernels.h` says."""
 
+Q4_0, Q4_1, Q8_0, NF4 = range(4)
+BLOCK_BYTES = {Q4_0: 18, Q4_1: 20, Q8_0: 34, NF4: 18}
+"""Formats, as in `blocks.h`, and what 32 weights take in each."""
+
 LOGITS_NONE, LOGITS_LAST, LOGITS_ALL = range(3)
 OUT_OF_MEMORY, BAD_TOKEN = 1, 2
 
@@ -71,6 +75,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ondol_source_hash": (c_char_p, []),
     "ondol_kernels_name": (c_char_p, [c_char_p]),
     "ondol_matrix_pack": (c_void_p, [c_int, c_int, c_int, c_void_p, c_void_p]),
+    "ondol_matrix_quantize": (c_void_p, [c_int, c_int, c_int, c_void_p]),
     "ondol_matrix_free": (None, [c_void_p]),
     "ondol_matrix_row": (None, [c_void_p, c_int, c_void_p]),
     "ondol_model_create": (c_void_p, [POINTER(ModelConfig)]),

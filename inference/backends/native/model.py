@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.backends.base import Logits
-from inference.backends.native.decoder import Decoder
+from inference.backends.native.decoder import BLOCK, Decoder
 from inference.backends.native.kv import SequenceKV
 from inference.backends.native.library import (
     BAD_TOKEN,
+    BLOCK_BYTES,
     LOGITS_ALL,
     LOGITS_LAST,
     LOGITS_NONE,
@@ -59,7 +60,7 @@ class NativeModel:
         """The name of the kernels that run."""
         return str(self._library.ondol_model_kernels(self._model).decode())
 
-    def set_matrix(
+    def pack_matrix(
         self,
         layer: int,
         name: str,
@@ -68,16 +69,25 @@ class NativeModel:
         raw: npt.NDArray[np.uint8],
         order: npt.NDArray[np.int32] | None,
     ) -> None:
-        """Pack a matrix of `shape` [rows, cols] from the bytes of a file, row i from its row order[i]."""
-        matrix = self._library.ondol_matrix_pack(
-            kind, *shape, raw.ctypes.data, None if order is None else order.ctypes.data
-        )
+        """A matrix of `shape` [rows, cols] from the blocks of a file, row i from its row order[i]."""
+        rows, cols = shape
+        places = None if order is None else order.ctypes.data
+        matrix = self._library.ondol_matrix_pack(kind, rows, cols, raw.ctypes.data, places)
+        self._take(layer, name, matrix, shape, raw.nbytes)
+
+    def quantize_matrix(self, layer: int, name: str, kind: int, values: npt.NDArray[np.float32]) -> None:
+        """A matrix from its values, quantized here to NF4 or Q8_0."""
+        rows, cols = values.shape
+        matrix = self._library.ondol_matrix_quantize(kind, rows, cols, values.ctypes.data)
+        self._take(layer, name, matrix, values.shape, values.size // BLOCK * BLOCK_BYTES[kind])
+
+    def _take(self, layer: int, name: str, matrix: int | None, shape: tuple[int, ...], size: int) -> None:
         if not matrix:
-            raise OutOfMemory(f"{raw.nbytes:,} bytes of weights")
+            raise OutOfMemory(f"{size:,} bytes of weights")
         self._keep(layer, name, matrix)
         if name == "embedding" and self._decoder.tied:
             self._keep(layer, "head", matrix)
-        self.weight_bytes += raw.nbytes
+        self.weight_bytes += size
         self.parameters += shape[0] * shape[1]
 
     def _keep(self, layer: int, name: str, matrix: int) -> None:

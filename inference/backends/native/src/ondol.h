@@ -13,6 +13,7 @@ const char *ondol_kernels_name(const char *wanted);
 
 matrix *ondol_matrix_pack(int format, int rows, int cols, const uint8_t *source, const int32_t *order);
 matrix *ondol_matrix_empty(int format, int rows, int cols);
+matrix *ondol_matrix_quantize(int format, int rows, int cols, const float *values);
 void ondol_matrix_free(matrix *w);
 void ondol_matrix_row(const matrix *w, int row, float *out);
 

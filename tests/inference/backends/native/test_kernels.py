@@ -6,9 +6,11 @@ import ctypes
 
 import numpy as np
 import pytest
+import torch
+from bitsandbytes.functional import dequantize_4bit, quantize_4bit
 from gguf import GGMLQuantizationType
 
-from inference.backends.native.library import SPAN, KVView
+from inference.backends.native.library import NF4, SPAN, KVView
 from tests.inference.backends.native.packing import FORMATS, packed, weights
 
 ROUNDING = 1e-5
@@ -167,3 +169,30 @@ def test_norms_gates_and_rotations_are_exact(library: ctypes.CDLL, kernels: byte
     table = np.concatenate([np.cos(angles), np.sin(angles)])
     found = row_kernel(library, kernels, 2, x, table)
     np.testing.assert_allclose(found, np.concatenate([turned.real, turned.imag]), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(5, 64), (37, 160)])
+def test_nf4_is_bitsandbytes_own_but_for_its_whole_numbered_values(
+    library: ctypes.CDLL, kernels: bytes, rows: int, cols: int
+) -> None:
+    values = np.random.default_rng(cols).standard_normal((rows, cols)).astype(np.float32)
+    largest = np.zeros_like(values)
+    expected = np.zeros_like(values)
+    for start in range(0, cols, 64):
+        part = torch.from_numpy(values[:, start : start + 64].copy())
+        width = part.shape[1]
+        packed_part, state = quantize_4bit(part, blocksize=64 if width == 64 else 32, quant_type="nf4")
+        expected[:, start : start + 64] = dequantize_4bit(packed_part, state).numpy()
+        largest[:, start : start + 64] = part.abs().max(1, keepdim=True).values.numpy()
+    matrix = library.ondol_matrix_quantize(NF4, rows, cols, values.ctypes.data)
+    found = np.empty_like(values)
+    for row in range(rows):
+        library.ondol_matrix_row(matrix, row, found[row].ctypes.data)
+    assert (np.abs(found - expected) <= largest * (0.5 / 127 + 2**-11)).all()
+    x = inputs(3, cols)
+    product = multiply(library, kernels, matrix, x, rows)
+    library.ondol_matrix_free(matrix)
+    steps = np.abs(x.reshape(3, -1, 32)).max(-1).repeat(32, 1) / 127
+    magnitudes = np.abs(found.T.astype(np.float64))
+    bound = (steps / 2 * (1 + 1e-5)) @ magnitudes + ROUNDING * (np.abs(x) @ magnitudes)
+    assert (np.abs(product - x.astype(np.float64) @ found.T) <= bound).all()

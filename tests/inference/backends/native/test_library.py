@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import shutil
 import subprocess
 import sys
@@ -69,12 +70,15 @@ def test_auto_takes_the_native_backend_for_a_gguf_file_that_fits(
 def test_a_model_that_it_cannot_run_goes_to_the_general_backend_unless_it_was_asked_for(
     preparing: Preparing, tmp_path: Path
 ) -> None:
-    prepared = preparing(write_tiny_llama(tmp_path / "tiny"))
+    folder = write_tiny_llama(tmp_path / "tiny")
+    own = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(own | {"hidden_act": "gelu"}))
+    prepared = preparing(folder)
     config = EngineConfig(model="tiny", models_dir=preparing.models_dir)
     backend = load_backend(prepared, config, no_progress)
     assert backend.description.backend == "transformers + bitsandbytes"
     backend.close()
-    with pytest.raises(ModelUnusable, match="GGUF files only"):
+    with pytest.raises(ModelUnusable, match="activation is 'gelu'"):
         load_backend(prepared, replace(config, backend="native"), no_progress)
 
 

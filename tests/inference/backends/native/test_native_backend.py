@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import bitsandbytes
 import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType
+from transformers import AutoModelForCausalLM
 
-from inference.backends.native.backend import NativeBackend, fitting
+from inference.backends.native.backend import NativeBackend
 from inference.backends.native.decoder import Decoder, Unfit
+from inference.backends.native.gguf_source import GgufSource
 from inference.backends.native.library import SPAN
-from inference.backends.native.weights import check_weights
 from inference.block_files import StoredBlock, pack, unpack
 from inference.errors import InvalidParams
-from inference.models.gguf_header import TensorInfo
+from inference.models.gguf_header import TensorInfo, read_header
 from inference.models.prepared import PreparedModel
 from tests.inference.backends.native.models import FAMILIES, SHAPE, reference, write_model
+from tests.inference.backends.tiny import write_tiny_llama
 from tests.inference.models.conftest import Preparing
 from tests.inference.models.examples import tiny_config
 
@@ -210,19 +214,45 @@ def test_a_file_whose_tensors_do_not_fit_each_other_is_not_taken(
     preparing: Preparing, tmp_path: Path, name: str, shape: tuple[int, ...]
 ) -> None:
     prepared = preparing(write_model(tmp_path / "m.gguf", "llama"))
-    header, decoder = fitting(prepared)
+    config = json.loads((prepared.folder / "config.json").read_text())
+    assert prepared.gguf is not None
+    header, decoder = read_header(prepared.gguf), Decoder.from_config(config)
     size = 20 * math.prod(shape) // 32
     odd = TensorInfo(name, shape, 3 if len(shape) > 1 else 0, 0, size)
     damaged = replace(header, tensors={**header.tensors, name: odd})
     with pytest.raises(Unfit, match="has the shape"):
-        check_weights(damaged, decoder)
+        GgufSource(damaged, decoder)
     first = next(iter(header.tensors))
     without = {key: tensor for key, tensor in header.tensors.items() if key != first}
     with pytest.raises(Unfit, match="is missing"):
-        check_weights(replace(header, tensors=without), decoder)
+        GgufSource(replace(header, tensors=without), decoder)
 
 
 def test_a_config_of_impossible_numbers_is_not_taken() -> None:
     for name, value in (("num_attention_heads", 0), ("hidden_size", "many"), ("vocab_size", 2**40)):
         with pytest.raises(Unfit, match=name):
             Decoder.from_config({**tiny_config(), **SHAPE, name: value})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_safetensors_folder_runs_in_nf4_as_close_as_its_codebook_allows(
+    library: ctypes.CDLL, preparing: Preparing, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    """Against transformers on the weights that bitsandbytes' NF4 makes of them."""
+    prepared = preparing(write_tiny_llama(tmp_path / "tiny"))
+    model = AutoModelForCausalLM.from_pretrained(prepared.folder, dtype=dtype).eval()
+    model.save_pretrained(prepared.folder)
+    for name, module in model.float().named_modules():
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            packed, state = bitsandbytes.functional.quantize_4bit(
+                module.weight.data, blocksize=64, quant_type="nf4"
+            )
+            module.weight.data = bitsandbytes.functional.dequantize_4bit(packed, state)
+    ids = [token % 256 for token in PROMPT[:100]]
+    with torch.inference_mode():
+        expected = model(torch.tensor([ids])).logits[0].numpy()
+    backend = NativeBackend(prepared)
+    assert backend.description.quantization.startswith("NF4 in blocks of 64: 0 of 0 million weights")
+    found = all_logits(backend, ids)
+    backend.close()
+    assert divergence(expected, found) < 0.01
