@@ -50,7 +50,7 @@ ALSO = {
         "{0} million weights",
     ],
     "inference/backends/native/safetensors_source.py": [
-        "NF4 in blocks of {0}: {1} of {2}; the others in Q8_0"
+        "NF4 in blocks of 64: {0} of {1}; the others in Q8_0"
     ],
     "inference/engine.py": ["{0} is ready"],
     "inference/memory.py": ["{0} MiB of free memory"],

@@ -225,7 +225,7 @@ static void attend_all(const step *s, pool_place *at, scratch *mine, int index) 
         EACH_TASK(task, at, tasks, 1) attend_whole(s, mine, index, task / heads, task % heads);
     } else {
         /* In the order in which keys and values lie. */
-        EACH_TASK(task, at, tasks * s->spans, 1)
+        EACH_TASK(task, at, tasks * s->spans, share(m, tasks * s->spans))
         attend_part(s, mine, index, task / heads % s->tiles, task % heads, task / tasks);
         EACH_TASK(task, at, tasks, 1) merge_parts(s, task / heads, task % heads);
     }
