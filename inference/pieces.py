@@ -7,16 +7,27 @@ single bytes as <0xEC>.
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from inference.token_pieces import ALPHABET
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+def byte_alphabet() -> dict[str, int]:
+    """The byte that each character of byte-level BPE stands for.
+
+    Printable bytes of Latin-1 stand for themselves, all others for the characters from U+0100 on, in order.
+    Source: `bytes_to_unicode` in OpenAI's GPT-2 (src/encoder.py).
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in printable]
+    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
+
+
+ALPHABET = byte_alphabet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +49,29 @@ class Pieces:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._specials = {i: t.content for i, t in tokenizer.get_added_tokens_decoder().items() if t.special}
-        decoder = json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
-        self._letters = ALPHABET if "ByteLevel" in decoder else None
+        added = tokenizer.get_added_tokens_decoder()
+        self._added = {token_id: token.content for token_id, token in added.items()}
+        self._specials = {token_id for token_id, token in added.items() if token.special}
+        parts = [part.__getstate__() for part in (tokenizer.pre_tokenizer, tokenizer.decoder) if part]
+        self._byte_level = any(b"ByteLevel" in part for part in parts)
 
     def data(self, token_id: int) -> bytes:
         """The bytes of a token; none for an id that is not in the vocabulary."""
-        if token_id in self._specials:
-            return self._specials[token_id].encode()
+        raw = self.exact(token_id)
+        if raw is not None:
+            return raw
         spelled = self._tokenizer.id_to_token(token_id) or ""
-        if self._letters is not None and all(letter in self._letters for letter in spelled):
-            return bytes(self._letters[letter] for letter in spelled)
+        return (spelled if self._byte_level else spelled.replace("\u2581", " ")).encode()
+
+    def exact(self, token_id: int) -> bytes | None:
+        """The bytes of a token whose spelling tells each of them; None for others."""
+        if token_id in self._added:
+            return self._added[token_id].encode()
+        spelled = self._tokenizer.id_to_token(token_id) or ""
+        if self._byte_level and spelled and all(letter in ALPHABET for letter in spelled):
+            return bytes(ALPHABET[letter] for letter in spelled)
         byte = _BYTE.fullmatch(spelled)
-        if byte is not None:
-            return bytes.fromhex(byte[1])
-        return (spelled if self._letters is not None else spelled.replace("\u2581", " ")).encode()
+        return bytes.fromhex(byte[1]) if byte is not None else None
 
     def text(self, token_id: int) -> str:
         """A token by itself; U+FFFD where its bytes are no characters."""

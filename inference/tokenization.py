@@ -77,6 +77,7 @@ class ChatTokenizer:
         marks = template.reasoning()
         shown = (marks.opening, marks.closing) if marks else ()
         self._hidden = frozenset(i for i, text in specials.items() if text not in shown)
+        self._vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
         self._some_ids = self.encode_text("a")
 
     @classmethod
@@ -118,6 +119,10 @@ class ChatTokenizer:
         """Text of ids, special tokens left out. Incomplete characters show as U+FFFD: never for display."""
         shown = [token_id for token_id in ids if token_id not in self._hidden]
         return str(self._tokenizer.decode(shown, skip_special_tokens=False))
+
+    def knows(self, ids: Sequence[int]) -> bool:
+        """Whether all of them are in the vocabulary: ids that were imported may be anything."""
+        return not ids or (min(ids) >= 0 and max(ids) < self._vocabulary)
 
     def encode_chat(
         self,
@@ -184,7 +189,7 @@ class ChatTokenizer:
 
     def _splice(self, message: ChatMessage, place: Place) -> Splice | None:
         """The generated ids that still spell the end of what the template wrote for a reply."""
-        if message.role != "assistant" or not message.token_ids:
+        if message.role != "assistant" or not message.token_ids or not self.knows(message.token_ids):
             return None
         written = place.before + place.body
         for spelled in self._spellings(message.token_ids):

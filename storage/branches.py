@@ -14,8 +14,10 @@ from sqlalchemy.orm import Session
 
 from storage.conversations import utc_now
 from storage.database import Database
-from storage.lookup import find_branch, find_conversation, find_live, find_message, newest_leaf
-from storage.records import MessageRecord, MovedHead, Siblings
+from storage.errors import NotFound
+from storage.lookup import find_branch, find_conversation, find_live, find_message, following, newest_leaf
+from storage.records import MessageRecord, MovedHead, Siblings, Status
+from storage.search_index import index_message, take_out
 from storage.tables import Conversation, Message
 
 CutOf: TypeAlias = Callable[[Sequence[MessageRecord]], str | None]
@@ -80,6 +82,21 @@ class Branches:
                 leaves.append(message_id)
         return leaves
 
+    def leaf_with(self, conversation_id: str, message_id: str) -> str | None:
+        """The end of a branch with that message: the head, where that has it, else where it was last worked
+        on. None when there is no such message.
+        """
+        with self._database.read() as session:
+            conversation = find_conversation(session, conversation_id)
+            try:
+                find_live(session, message_id, conversation_id)
+            except NotFound:
+                return None
+            head = conversation.head_id
+            if head and message_id in [message.id for message in find_branch(session, head)]:
+                return head
+            return newest_leaf(session, message_id)
+
     def switch(self, conversation_id: str, message_id: str) -> MovedHead:
         """Moves the head to the newest message at or after that one. Raises `NotFound`."""
         with self._database.write() as session:
@@ -100,7 +117,9 @@ class Branches:
             if message.deleted_at is None:
                 find_live(session, message_id)
                 looked_at = conversation.head_id and find_branch(session, conversation.head_id)
+                gone = [each.id for each in following(session, message_id)]
                 message.deleted_at = self._clock()
+                take_out(session, gone)
                 session.flush()
                 if looked_at and message in looked_at:
                     self._move(session, conversation, _nearest(session, message))
@@ -114,6 +133,9 @@ class Branches:
             message.deleted_at = None
             session.flush()
             find_live(session, message_id)
+            for each in following(session, message_id):
+                if each.status in (Status.DONE, Status.INTERRUPTED):
+                    index_message(session, each)
             self._move(session, conversation, newest_leaf(session, message.id))
             return MovedHead(conversation.record(), message.parent_id)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, literal, select, tuple_, update
+from sqlalchemy import literal, select, tuple_, update
 
 from storage.database import Database
-from storage.errors import NotFound
-from storage.lookup import find_branch, find_conversation, find_live, find_message
+from storage.lookup import find_branch, find_conversation, find_live, find_message, is_live
 from storage.records import (
     AskedContinuation,
     AskedReply,
@@ -27,7 +26,8 @@ from storage.records import (
     StartedTurn,
     Status,
 )
-from storage.tables import TITLE_LENGTH, UNFINISHED, Conversation, Message
+from storage.search_index import index_message, index_title
+from storage.tables import NOT_DELETED, TITLE_LENGTH, UNFINISHED, Conversation, Message
 from storage.turns import (
     find_command,
     repeat_continuation,
@@ -136,6 +136,8 @@ class Conversations:
             reply.error = end.error
             reply.reasoning = end.reasoning
             reply.finished_at = self._clock()
+            if is_live(session, reply.id):
+                index_message(session, reply)
             return True
 
     def interrupt_leftovers(self) -> int:
@@ -144,9 +146,12 @@ class Conversations:
         Only for start-up: a reply that is running now would be ended as well.
         """
         with self._database.write() as session:
-            change = update(Message).where(UNFINISHED)
-            change = change.values(status=Status.INTERRUPTED, finished_at=self._clock())
-            return len(session.scalars(change.returning(Message.id)).all())
+            leftovers = session.scalars(select(Message).where(UNFINISHED)).all()
+            for reply in leftovers:
+                reply.status, reply.finished_at = Status.INTERRUPTED, self._clock()
+                if is_live(session, reply.id):
+                    index_message(session, reply)
+            return len(leftovers)
 
     def get(self, conversation_id: str) -> ConversationRecord:
         """Raises `NotFound`."""
@@ -174,12 +179,13 @@ class Conversations:
     def list_recent(
         self, limit: int = 50, before: tuple[datetime, str] | None = None
     ) -> list[ConversationRecord]:
-        """At most `limit` conversations, newest turn first.
+        """At most `limit` conversations, newest turn first, archived ones too.
 
         `before` is `(updated_at, id)` of the last one already seen: the page goes on after it.
         """
         place = tuple_(Conversation.updated_at, Conversation.id)
-        page = select(Conversation).order_by(Conversation.updated_at.desc(), Conversation.id.desc())
+        page = select(Conversation).where(NOT_DELETED)
+        page = page.order_by(Conversation.updated_at.desc(), Conversation.id.desc())
         if before is not None:
             page = page.where(place < tuple_(literal(before[0], Conversation.updated_at.type), before[1]))
         with self._database.read() as session:
@@ -190,11 +196,5 @@ class Conversations:
         with self._database.write() as session:
             conversation = find_conversation(session, conversation_id)
             conversation.title = title[:TITLE_LENGTH]
+            index_title(session, conversation)
             return conversation.record()
-
-    def delete(self, conversation_id: str) -> None:
-        """Deletes the conversation with all its messages. Raises `NotFound`."""
-        with self._database.write() as session:
-            gone = delete(Conversation).where(Conversation.id == conversation_id)
-            if session.scalar(gone.returning(Conversation.id)) is None:
-                raise NotFound(f"There is no conversation {conversation_id}.")

@@ -19,10 +19,11 @@ from storage.migrations import REVISIONS
 from storage.sqlite import Library, explain, load_library
 
 READERS = 4
+SNAPSHOTS = 2
 
 
 class Database:
-    """One SQLite file with two engines: readers that cannot write, and a single writer.
+    """One SQLite file with three engines: readers that cannot write, long readings, and a single writer.
 
     A writer that shared its engine with readers would make them wait behind it.
     """
@@ -32,6 +33,7 @@ class Database:
         self.path = path
         self._reader = make_engine(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
         self._writer = make_engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
+        self._snapshots = make_engine(path, library, begin="BEGIN", pool_size=SNAPSHOTS, query_only=True)
         self._closed = False
 
     @classmethod
@@ -62,6 +64,12 @@ class Database:
             yield session
 
     @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """As `read`, for what takes long: it keeps no other reader waiting."""
+        with self._session(self._snapshots) as session:
+            yield session
+
+    @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that no other writer runs beside: committed at the end, undone by any exception."""
         with self._session(self._writer) as session:
@@ -71,6 +79,7 @@ class Database:
         """Ends all connections; the log is then part of the file. May be called again."""
         self._closed = True
         self._reader.dispose()
+        self._snapshots.dispose()
         self._writer.dispose()
 
     @contextmanager

@@ -6,7 +6,9 @@ StorageError                the database cannot be read or written; nothing was 
 ├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
 └── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
 NotFound                    no such conversation, message or preset
+ImportRefused               a file, or a conversation in it, that is not taken; nothing of it was kept
 Conflict                    the same client id came again with another body
+TooShort                    what is searched for is in nearly every message
 """
 
 from __future__ import annotations
@@ -38,3 +40,11 @@ class NotFound(Exception):
 
 class Conflict(Exception):
     """A client id was used again for something else."""
+
+
+class TooShort(Exception):
+    """Nothing can be searched for with so little."""
+
+
+class ImportRefused(Exception):
+    """A file, or a conversation in it, cannot be imported."""

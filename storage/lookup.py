@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import literal, select
+from sqlalchemy import func, literal, select
 from sqlalchemy.orm import Session
 
 from storage.errors import NotFound
@@ -10,9 +10,9 @@ from storage.tables import Conversation, Message
 
 
 def find_conversation(session: Session, conversation_id: str) -> Conversation:
-    """Raises `NotFound`."""
+    """Raises `NotFound`, for a deleted one too."""
     found = session.get(Conversation, conversation_id)
-    if found is None:
+    if found is None or found.deleted_at is not None:
         raise NotFound(f"There is no conversation {conversation_id}.")
     return found
 
@@ -23,6 +23,7 @@ def find_message(session: Session, message_id: str, conversation_id: str | None 
     if found is None or conversation_id not in (None, found.conversation_id):
         place = f" in conversation {conversation_id}" if conversation_id else ""
         raise NotFound(f"There is no message {message_id}{place}.")
+    find_conversation(session, found.conversation_id)
     return found
 
 
@@ -31,6 +32,16 @@ def find_live(session: Session, message_id: str, conversation_id: str | None = N
     found = find_message(session, message_id, conversation_id)
     find_branch(session, found.id)
     return found
+
+
+def is_live(session: Session, message_id: str) -> bool:
+    """Whether the message is there, and its branch was not deleted."""
+    walk = select(Message.id, Message.parent_id, Message.deleted_at).where(Message.id == message_id)
+    branch = walk.cte("before", recursive=True)
+    before = select(Message.id, Message.parent_id, Message.deleted_at)
+    branch = branch.union_all(before.join(branch, Message.id == branch.c.parent_id))
+    length, deleted = session.execute(select(func.count(), func.count(branch.c.deleted_at))).one()
+    return bool(length) and not deleted
 
 
 def find_branch(session: Session, leaf_id: str) -> list[Message]:
@@ -45,6 +56,14 @@ def find_branch(session: Session, leaf_id: str) -> list[Message]:
     if any(message.deleted_at is not None for message in messages):
         raise NotFound(f"There is no message {leaf_id}: its branch was deleted.")
     return messages
+
+
+def following(session: Session, message_id: str) -> list[Message]:
+    """The message and all that follow it, without branches that were deleted."""
+    walk = select(Message.id).where(Message.id == message_id).cte("following", recursive=True)
+    after = select(Message.id).join(walk, Message.parent_id == walk.c.id).where(Message.deleted_at.is_(None))
+    walk = walk.union_all(after)
+    return list(session.scalars(select(Message).join(walk, Message.id == walk.c.id)))
 
 
 def newest_leaf(session: Session, message_id: str) -> str:

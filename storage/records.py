@@ -44,6 +44,7 @@ class ConversationRecord:
 
     `cut_id` is the first message that the model reads; None while it reads from the beginning.
     `system_prompt` and `choices` may be changed between its turns. `updated_at` is when its last turn began.
+    `pinned` and `archived` say where it is listed; `origin` names the program that it was imported from.
     Times are UTC.
     """
 
@@ -55,6 +56,9 @@ class ConversationRecord:
     created_at: datetime
     updated_at: datetime
     choices: Choices = Choices()
+    pinned: bool = False
+    archived: bool = False
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import (
-    JSON,
-    CheckConstraint,
-    DateTime,
-    Dialect,
-    ForeignKey,
-    Index,
-    LargeBinary,
-    String,
-    text,
-)
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.types import TypeDecorator
 
+from storage.columns import TokenIds, UtcDateTime
 from storage.records import (
     Choices,
     ConversationRecord,
@@ -42,6 +31,8 @@ PERSON_LENGTH = 32
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
 
+DELETED = text("deleted_at IS NOT NULL")
+NOT_DELETED = text("deleted_at IS NULL")
 HAS_USAGE = text("usage IS NOT NULL")
 USAGE_TERMS = tuple(
     f"json_extract(usage, '$.{name}')" for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
@@ -49,32 +40,6 @@ USAGE_TERMS = tuple(
 """Written out as well: sums of the identical terms are read from the index, without the rows."""
 
 NO = text("0")
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """A moment in UTC, kept without its zone and given back with it."""
-
-    impl = DateTime
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else value.replace(tzinfo=UTC)
-
-
-class TokenIds(TypeDecorator[tuple[int, ...]]):
-    """Token ids as consecutive little-endian int32."""
-
-    impl = LargeBinary
-    cache_ok = True
-
-    def process_bind_param(self, value: tuple[int, ...] | None, dialect: Dialect) -> bytes | None:
-        return None if value is None else struct.pack(f"<{len(value)}i", *value)
-
-    def process_result_value(self, value: bytes | None, dialect: Dialect) -> tuple[int, ...] | None:
-        return None if value is None else struct.unpack(f"<{len(value) // 4}i", value)
 
 
 class Table(DeclarativeBase):
@@ -91,11 +56,16 @@ class Conversation(Table):
     """A row of `conversations`.
 
     `head_id` and `cut_id` name messages without a foreign key: the two tables would refer to each other, and
-    SQLite cannot add a constraint later.
+    SQLite cannot add a constraint later. With `deleted_at` it is deleted with everything in it, and can still
+    be brought back.
     """
 
     __tablename__ = "conversations"
-    __table_args__ = (Index("conversations_by_update", "updated_at", "id"),)
+    __table_args__ = (
+        Index("conversations_by_update", "updated_at", "id"),
+        Index("conversations_listed", "archived", "pinned", "updated_at", "id", sqlite_where=NOT_DELETED),
+        Index("conversations_deleted", "deleted_at", sqlite_where=DELETED),
+    )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
     title: Mapped[str] = mapped_column(String(TITLE_LENGTH))
@@ -106,6 +76,10 @@ class Conversation(Table):
     updated_at: Mapped[datetime]
     params: Mapped[dict[str, Any] | None]
     thinking: Mapped[bool | None]
+    pinned: Mapped[bool] = mapped_column(default=False, server_default=NO)
+    archived: Mapped[bool] = mapped_column(default=False, server_default=NO)
+    deleted_at: Mapped[datetime | None]
+    origin: Mapped[str | None]
 
     def record(self) -> ConversationRecord:
         """A frozen copy."""
@@ -118,6 +92,9 @@ class Conversation(Table):
             created_at=self.created_at,
             updated_at=self.updated_at,
             choices=Choices(self.params or {}, self.thinking),
+            pinned=self.pinned,
+            archived=self.archived,
+            origin=self.origin,
         )
 
 
@@ -143,7 +120,8 @@ class Message(Table):
             *map(text, USAGE_TERMS),
             sqlite_where=HAS_USAGE,
         ),
-        Index("messages_deleted", "deleted_at", sqlite_where=text("deleted_at IS NOT NULL")),
+        Index("messages_deleted", "deleted_at", sqlite_where=DELETED),
+        Index("messages_by_model", "model", sqlite_where=text("model IS NOT NULL")),
     )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
@@ -190,6 +168,25 @@ class Message(Table):
             reasoning=self.reasoning,
             pinned=self.pinned,
         )
+
+
+class SearchEntry(Table):
+    """A row of `search_entries`: a text in the full-text index, a message's or a title.
+
+    `number` is its rowid there, from the milliseconds since 1970 of when the text was written: the index
+    gives the newest first, and dates are ranges.
+    """
+
+    __tablename__ = "search_entries"
+    __table_args__ = (
+        CheckConstraint("(message_id IS NULL) <> (conversation_id IS NULL)", name="search_entries_one"),
+        Index("search_entries_messages", "message_id", unique=True),
+        Index("search_entries_titles", "conversation_id", unique=True),
+    )
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    message_id: Mapped[str | None] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
+    conversation_id: Mapped[str | None] = mapped_column(ForeignKey("conversations.id", ondelete="CASCADE"))
 
 
 class TokenScores(Table):

@@ -21,6 +21,7 @@ from storage.records import (
     StartedTurn,
     Status,
 )
+from storage.search_index import index_message, index_title
 from storage.tables import TITLE_LENGTH, UNFINISHED, Continuation, Conversation, Message
 
 
@@ -41,6 +42,9 @@ def start_turn(session: Session, turn: NewTurn, now: datetime) -> StartedTurn:
     for row in (conversation, user, reply):
         session.add(row)
         session.flush()
+    if turn.conversation_id is None:
+        index_title(session, conversation)
+    index_message(session, user)
     conversation.head_id = reply.id
     conversation.cut_id = user.id if turn.cut_id == NEW_MESSAGE else turn.cut_id
     conversation.updated_at = now

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.concurrency import run_in_threadpool
 
 from storage.records import MovedHead
+from web.beginning import Begun
 from web.hub import Watcher
 from web.protocol import Accepted, InEachLanguage, Snapshot, Switched
 from web.services import Services
-from web.turns import Begun
 
 
 async def announce_begun(
@@ -47,10 +47,12 @@ async def announce_begun(
     return frames
 
 
-async def announce_moved(ref: str, moved: MovedHead, services: Services, watcher: Watcher) -> None:
-    """Tell everyone who looks at the conversation which branch that is now."""
+async def announce_moved(
+    ref: str, moved: MovedHead, services: Services, watcher: Watcher, at: str | None = None
+) -> None:
+    """Tell everyone who looks at the conversation which branch that is now; `at` is a message of it."""
     watcher.conversation_id = moved.conversation.id
-    shown = await services.transcript(moved.conversation)
+    shown = await services.transcript(moved.conversation, at)
     kept = moved.kept_id if any(m.id == moved.kept_id for m in shown.view.messages) else None
     frames = await services.in_each_language(
         lambda p: Switched(

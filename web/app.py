@@ -26,20 +26,25 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
-from inference.token_pieces import TokenizerShelf
+from inference.text_pieces import TokenizerShelf
 from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotFound, StorageError
+from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.scores import Scores
+from storage.search import Search
+from storage.transfer.exporting import Exports
 from storage.usage import Usage
 from web import (
     compare,
     devices,
+    finding,
     learn,
+    moves,
     pages,
     posts,
     preferences,
@@ -48,13 +53,17 @@ from web import (
     reply_tokens,
     status,
     tokens,
+    transfer,
 )
 from web.access import AccessGuard
 from web.assets import Assets
+from web.beginning import Beginnings
 from web.chat import chat
 from web.ending import keep_partials, shut_down
+from web.further_replies import FurtherReplies
 from web.generations import Generations
 from web.hub import Hub
+from web.imports import ImportDesk
 from web.languages import Languages, load_languages
 from web.metrics import metrics
 from web.new_chats import NewChats
@@ -143,7 +152,8 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(engine, database, languages, sharing)
+        services = _build_services(settings, engine, database, languages, sharing)
+        await run_in_threadpool(services.imports.clear)
         await _note_leftovers(services)
         await services.new_chats.share()
         await run_in_threadpool(_forget_deleted, services)
@@ -174,8 +184,21 @@ def _routes() -> list[BaseRoute]:
         Route("/", pages.new_chat),
         Route("/c/{id}", pages.conversation),
         Route("/c/{id}/earlier", pages.earlier),
-        Route("/api/conversations/{id}/rename", pages.rename, methods=["POST"]),
-        Route("/api/conversations/{id}/delete", pages.delete, methods=["POST"]),
+        Route("/conversations", moves.piece),
+        Route("/search", finding.page),
+        Route("/search/quick", finding.quick),
+        Route("/api/conversations/{id}/rename", moves.rename, methods=["POST"]),
+        Route("/api/conversations/{id}/pin", moves.pin, methods=["POST"]),
+        Route("/api/conversations/{id}/archive", moves.archive, methods=["POST"]),
+        Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
+        Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
+        Route("/transfer", transfer.page),
+        Route("/c/{id}/print", transfer.printed),
+        Route("/api/conversations/{id}/export", transfer.export_one),
+        Route("/api/export", transfer.export_all),
+        Route("/api/import", transfer.upload, methods=["POST"]),
+        Route("/api/import/{id}", transfer.progress),
+        Route("/api/import/{id}/cancel", transfer.cancel, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),
         *_review_routes(),
         Route("/messages", posts.command, methods=["POST"]),
@@ -234,34 +257,53 @@ def _prepare_configured(
 
 
 def _build_services(
-    engine: Engine, database: Database, languages: Languages, sharing: Sharing | None
+    settings: Settings,
+    engine: Engine,
+    database: Database,
+    languages: Languages,
+    sharing: Sharing | None,
 ) -> Services:
+    loop = asyncio.get_running_loop()
+
     async def conclude(reply_id: str) -> InEachLanguage:
         return await services.finished_frames(reply_id)
 
     async def announce() -> None:
         await services.announce_conversations()
 
+    async def announce_imported() -> None:
+        with contextlib.suppress(StorageError):  # it may have been closed by now
+            await announce()
+
+    def imported() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop too
+            asyncio.run_coroutine_threadsafe(announce_imported(), loop)
+
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
     generations = Generations(engine, conversations, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
-    branches = Branches(database, cut_of)
+    branches, listing = Branches(database, cut_of), Listing(database)
     rereading = Rereading(conversations, prompts)
+    beginnings = Beginnings(engine, conversations, generations, prompts)
     services = Services(
         engine=engine,
         conversations=conversations,
         branches=branches,
-        trash=Trash(engine, conversations, branches, prompts),
+        listing=listing,
+        search=Search(database),
+        trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
-        turns=Turns(engine, conversations, generations, prompts, rereading),
+        turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
         rereading=rereading,
         scorings=Scorings(engine, conversations, Scores(database), rereading),
         prompts=prompts,
         new_chats=new_chats,
         presets=kept_presets,
         preferences=kept_preferences,
+        exports=Exports(database),
+        imports=ImportDesk(settings.imports_dir, database.path, imported),
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},

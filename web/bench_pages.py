@@ -34,7 +34,7 @@ def get(url: str) -> bytes:
     parts = urlsplit(url)
     connection = HTTPConnection(parts.netloc, timeout=60)
     try:
-        connection.request("GET", parts.path or "/")
+        connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
         response = connection.getresponse()
         body = response.read()
     finally:

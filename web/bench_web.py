@@ -32,6 +32,7 @@ from inference.models.prepared import PreparedModel, Progress
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.records import NewTurn, ReplyEnd, Status
+from web import bench_search, bench_transfer
 from web.access import loopback_hosts
 from web.app import build_app
 from web.bench_pages import first_load, get
@@ -54,17 +55,23 @@ LABELS = {
     "frame_delay_p95_ms": "  later by (ms)",
     "frame_delay_max_ms": "  at most later by (ms)",
     "render_ms": "opening a page with {long:,} new characters (ms)",
+    **bench_search.LABELS,
+    **bench_transfer.LABELS,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured: messages of the long conversation, characters of a long one, and how often."""
+    """How much is measured: messages of the long conversation, characters of a long one, how often, messages
+    to search, and conversations of an import.
+    """
 
     messages: int = MESSAGES
     long_chars: int = LONG_CHARS
     opened: int = OPENED
     rendered: int = RENDERED
+    found: int = bench_search.MESSAGES
+    imported: int = bench_transfer.IMPORTED
 
 
 def run_bench_web(
@@ -80,12 +87,20 @@ def run_bench_web(
         with _server(settings, data_dir, prepare) as url:
             first: dict[str, int | float] = {"first_load_bytes": first_load(url)}
             figures = {**first, **_measure(url, *fill(data_dir, sizes), sizes)}
+            bench_search.fill_many(data_dir, sizes.found)
+            figures |= bench_search.measure_finding(url, sizes.opened, _timed, _p95)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(figures), indent=2).decode())
         return
     table = Table("", "")
     for key, value in figures.items():
-        label = LABELS[key].format(messages=sizes.messages, opened=sizes.opened, long=sizes.long_chars)
+        label = LABELS[key].format(
+            messages=sizes.messages,
+            opened=sizes.opened,
+            long=sizes.long_chars,
+            found=sizes.found,
+            imported=sizes.imported,
+        )
         table.add_row(label, f"{value:,}" if isinstance(value, int) else f"{value:,.1f}")
     Console().print(table)
 
@@ -159,12 +174,13 @@ def _measure(url: str, long_conversation: str, long_messages: list[str], sizes: 
             rendering.start()
             while rendering.is_alive():
                 beside.append(_round_trip(socket))
+        imported = bench_transfer.measure_import(url, lambda: _round_trip(socket), sizes.imported)
     figures["idle_frame_p95_ms"] = _p95(idle)
     figures["beside_rendering_p95_ms"] = _p95(beside)
     figures["frame_delay_p95_ms"] = _p95(beside) - _p95(idle)
     figures["frame_delay_max_ms"] = max(beside) - _p95(idle)
     figures["render_ms"] = _p95(renderings)
-    return {key: round(value, 1) for key, value in figures.items()}
+    return {key: round(value, 1) for key, value in figures.items()} | imported
 
 
 def _round_trip(socket: ClientConnection) -> float:

@@ -30,6 +30,7 @@ from web.presenter import end_seq
 from web.protocol import Counted, Error, encode
 from web.services import Services
 from web.sessions import device_of
+from web.zones import zone_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ async def chat(socket: WebSocket) -> None:
     """Serve one socket until either side closes it."""
     services: Services = socket.state.services
     await socket.accept()
-    watcher = Watcher(services.languages.of(socket), device_of(socket))
+    watcher = Watcher(services.languages.of(socket), device_of(socket), zone_of(socket))
     watcher.post(services.status_frame(watcher.language))
     services.hub.join(watcher)
     writing = asyncio.create_task(_write(socket, watcher))
@@ -86,7 +87,8 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
             case Send() | Edit() | Regenerate() | Continue():
                 await announce_begun(ref, await services.turns.begin(command), services, watcher)
             case Switch() | DeleteBranch() | RestoreBranch():
-                await announce_moved(ref, await _move(command, services), services, watcher)
+                at = command.message_id if isinstance(command, Switch) else None
+                await announce_moved(ref, await _move(command, services), services, watcher, at)
             case Stop():
                 services.generations.stop(command.message_id)
             case Watch():

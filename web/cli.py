@@ -16,7 +16,7 @@ from inference.errors import BenchFailed, InferenceError
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
 from inference.speculation import Speculation
-from storage.errors import StorageError
+from storage.errors import NotFound, StorageError
 from web.errors import StartFailed
 from web.settings import DEFAULT_PORT, Settings, default_data_dir, default_models_dir
 
@@ -215,12 +215,49 @@ def bench(
         run_bench(settings, rounds=rounds, peer=other, as_json=as_json)
 
 
+@app.command(name="export")
+def export(
+    form: Annotated[
+        Literal["json", "markdown"],
+        typer.Option("--format", help="JSON holds everything and can be imported; Markdown is for reading."),
+    ] = "json",
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only this one: its id stands in its address.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; - is the standard output.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write conversations to a file. A server may run meanwhile."""
+    from web.transfer_cli import run_export
+
+    with _one_sentence():
+        run_export(data_dir or default_data_dir(), form, conversation, output)
+
+
+@app.command(name="import")
+def import_files(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Of Ondol, ChatGPT (.json or .zip), Open WebUI or llama.cpp."),
+    ],
+    data_dir: DataDir = None,
+) -> None:
+    """Take in conversations from files. A server may run meanwhile."""
+    from web.transfer_cli import run_import
+
+    with _one_sentence():
+        if not run_import(data_dir or default_data_dir(), files):
+            raise typer.Exit(1)
+
+
 @contextmanager
 def _one_sentence() -> Iterator[None]:
     """What goes wrong on purpose is told in one sentence, with exit code 1."""
     try:
         yield
-    except (InferenceError, StorageError, StartFailed) as error:
+    except (InferenceError, NotFound, StorageError, StartFailed) as error:
         typer.echo(f"ondol: {error}", err=True)
         raise typer.Exit(1) from None
 

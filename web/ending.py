@@ -25,6 +25,7 @@ TELL_S = 0.2
 async def shut_down(services: Services, database: Database) -> None:
     """Replies end with the worker, and are stored; the database goes last, so that all of them are."""
     services.trash.close()
+    await run_in_threadpool(services.imports.close)
     services.telemetry.close()
     services.generations.begin_closing()
     await run_in_threadpool(services.engine.stop)

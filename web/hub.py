@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import tzinfo
 
 import msgspec
 
@@ -34,11 +35,15 @@ class Watcher:
     """One socket's side of the server: frames to send, and the reply it follows.
 
     `language` is what its page is in. `device` is whose socket it is; None on a server that is not shared.
+    `zone` is its time zone; None for this machine's.
     """
 
-    def __init__(self, language: Language, device: DeviceRecord | None = None) -> None:
+    def __init__(
+        self, language: Language, device: DeviceRecord | None = None, zone: tzinfo | None = None
+    ) -> None:
         self.language = language
         self.device = device
+        self.zone = zone
         self.conversation_id: str | None = None
         self.overflowed = False
         self._outbox: deque[ServerFrame] = deque()
@@ -130,6 +135,13 @@ class Hub:
     def watching(self, conversation_id: str) -> Iterator[Watcher]:
         """Those who look at a conversation."""
         return (w for w in tuple(self._watchers) if w.conversation_id == conversation_id)
+
+    def by_zone(self) -> dict[tzinfo | None, list[Watcher]]:
+        """All of them by the time zone that they are in."""
+        zones: dict[tzinfo | None, list[Watcher]] = {}
+        for watcher in self._watchers:
+            zones.setdefault(watcher.zone, []).append(watcher)
+        return zones
 
     def owners(self) -> list[Watcher]:
         """Those on the owner's devices."""

@@ -19,9 +19,11 @@ import gettext
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from io import BytesIO
 
 from babel import Locale
+from babel.dates import format_date, format_skeleton
 from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.numbers import format_compact_decimal, parse_pattern
@@ -105,6 +107,14 @@ class Language:
         """A large number in three digits and a word, such as “135 million”."""
         rounded = float(f"{value:.3g}")
         return format_compact_decimal(rounded, format_type="long", locale=self.locale, fraction_digits=2)
+
+    def month(self, day: date) -> str:
+        """The month and year of a day: “November 2026”."""
+        return str(format_skeleton("yMMMM", day, locale=self.locale))
+
+    def day(self, day: date) -> str:
+        """A day in full, such as “29 November 2026”."""
+        return str(format_date(day, "long", locale=self.locale))
 
     def ordinal(self, n: int) -> str:
         """1st, 2nd, 3rd, 4th …"""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -27,6 +24,7 @@ from web.services import Services
 from web.sessions import device_of
 from web.settings_view import choice_of
 from web.views import ChatPage, SharingView, TranscriptView
+from web.zones import zone_of
 
 EXAMPLES = (
     msgid("Explain in two sentences why the sky is blue."),
@@ -42,12 +40,6 @@ MAX_BODY_BYTES = 4_096
 VERSION = metadata.version("ondol")
 
 
-class Rename(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a rename."""
-
-    title: Annotated[str, Meta(min_length=1, max_length=200)]
-
-
 async def new_chat(request: Request) -> Response:
     """The page of a chat that has not begun."""
     services: Services = request.state.services
@@ -58,48 +50,33 @@ async def new_chat(request: Request) -> Response:
 
 
 async def conversation(request: Request) -> Response:
-    """The page of one conversation."""
+    """The page of one conversation; `at` names a message to show, whichever branch it is in."""
     services: Services = request.state.services
     record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
-    shown = await services.transcript(record)
-    return await _page(request, record, shown.view, shown.context)
+    at = request.query_params.get("at")
+    leaf_id = await run_in_threadpool(services.branches.leaf_with, record.id, at) if at else None
+    elsewhere = leaf_id not in (None, record.head_id)
+    shown = await services.transcript(replace(record, head_id=leaf_id or record.head_id), at)
+    jump = (at, elsewhere) if leaf_id else (None, False)
+    return await _page(request, record, shown.view, shown.context, jump=jump)
 
 
 async def earlier(request: Request) -> Response:
-    """The messages of a branch before one of them, as a piece of the transcript."""
+    """The messages of a branch before one of them (and after another), as a piece of the transcript."""
     services: Services = request.state.services
     record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
     before = request.query_params.get("before") or "none"
-    path = await run_in_threadpool(services.conversations.path, record.id, before)
+    path = (await run_in_threadpool(services.conversations.path, record.id, before))[:-1]
+    after = request.query_params.get("after", "")
+    start = next((i + 1 for i, message in enumerate(path) if message.id == after), 0)
     siblings = await run_in_threadpool(services.branches.siblings, record.id)
-    view = await run_in_threadpool(transcript_view, record, path[:-1], None, None, siblings)
-    html = await run_in_threadpool(services.presenter(request).transcript, replace(view, unanswered=False))
+    view = await run_in_threadpool(transcript_view, record, path[start:], None, None, siblings)
+    if start and view.earlier:
+        view = replace(view, earlier=replace(view.earlier, url=f"{view.earlier.url}&after={after}"))
+    html = await run_in_threadpool(
+        services.presenter(request).transcript, replace(view, unanswered=False, origin=None)
+    )
     return HTMLResponse(html)
-
-
-async def rename(request: Request) -> Response:
-    """Give a conversation another title."""
-    services: Services = request.state.services
-    try:
-        body = msgspec.json.decode(await small_body(request), type=Rename)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise HTTPException(400, "A title of 1 to 200 characters is needed.") from None
-    await run_in_threadpool(services.conversations.rename, request.path_params["id"], body.title.strip())
-    await services.announce_conversations()
-    return Response(status_code=204)
-
-
-async def delete(request: Request) -> Response:
-    """Delete a conversation and what was computed for it; replies being written in it are stopped."""
-    services: Services = request.state.services
-    conversation_id = request.path_params["id"]
-    for running in services.generations.in_conversation(conversation_id):
-        services.generations.stop(running.reply_id)
-    with contextlib.suppress(NotFound):  # deleted already: what was asked for is so
-        await run_in_threadpool(services.conversations.delete, conversation_id)
-    await run_in_threadpool(services.engine.forget, conversation_id)
-    await services.announce_conversations()
-    return Response(status_code=204)
 
 
 async def health(request: Request) -> Response:
@@ -160,6 +137,7 @@ async def _page(
     transcript: TranscriptView,
     context: ContextView | None,
     opening: Opening | None = None,
+    jump: tuple[str | None, bool] = (None, False),
 ) -> Response:
     services: Services = request.state.services
     presenter = services.presenter(request)
@@ -168,7 +146,7 @@ async def _page(
         conversation_id=record.id if record else None,
         title=record.title if record else None,
         transcript=transcript,
-        groups=await services.groups(),
+        conversations=await services.listed(zone_of(request)),
         status=services.status_frame(presenter.language),
         context=context,
         examples=EXAMPLES,
@@ -176,6 +154,8 @@ async def _page(
         presets=choice_of(presets, services.new_chats.own_prompt, opening.system_prompt if opening else ""),
         opening=msgspec.json.encode(opening).decode() if opening else "",
         sharing=_sharing(services, device_of(request)),
+        at=jump[0],
+        elsewhere=jump[1],
     )
     html = await run_in_threadpool(presenter.page, page)
     return HTMLResponse(html, background=BackgroundTask(services.engine.begin))

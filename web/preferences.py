@@ -52,7 +52,7 @@ async def sheet(request: Request) -> Response:
     else:
         conversation = await run_in_threadpool(services.conversations.get, conversation_id)
         opening = Opening.of(conversation.system_prompt, conversation.choices)
-    view = await _settings_view(services, opening, begun=conversation_id is not None)
+    view = await _settings_view(services, opening, conversation_id)
     return HTMLResponse(await run_in_threadpool(services.presenter(request).settings, view))
 
 
@@ -122,7 +122,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     return asked
 
 
-async def _settings_view(services: Services, opening: Opening, *, begun: bool) -> SettingsView:
+async def _settings_view(services: Services, opening: Opening, conversation_id: str | None) -> SettingsView:
     tokenizing, new_chats = services.engine.tokenizing, services.new_chats
     model, thinking = None, None
     if tokenizing is not None:
@@ -137,5 +137,5 @@ async def _settings_view(services: Services, opening: Opening, *, begun: bool) -
         presets=choice_of(await new_chats.presets(), new_chats.own_prompt, opening.system_prompt),
         system_prompt=opening.system_prompt,
         longest_prompt=MAX_SYSTEM_PROMPT,
-        begun=begun,
+        conversation_id=conversation_id,
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -17,9 +16,11 @@ from markupsafe import Markup
 
 from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.device_names import device_words
+from web.found_view import FoundView, SearchPage
 from web.generation import RunningView
 from web.glossary import GroupView
 from web.language import Language
+from web.letters import Letter
 from web.markdown import render_in_parts, render_plain
 from web.review_views import CompareView, RecordView, ReplyTokensPage
 from web.settings_view import SettingsView
@@ -27,8 +28,7 @@ from web.status_view import StatusView
 from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
 from web.views import (
     ChatPage,
-    ConversationGroup,
-    ConversationItem,
+    ConversationPage,
     EarlierView,
     InvitationView,
     MessageView,
@@ -38,13 +38,15 @@ from web.views import (
     SystemView,
     TranscriptView,
 )
-from web.wording import day_label, duration_words, range_in_words, thought_words, waiting_line
+from web.wording import duration_words, label_in_words, range_in_words, thought_words, waiting_line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
 STATIC = ROOT / "static"
 NEWEST = 60
 """So many messages at the end of a conversation come with its page, and as many at a time before them."""
+AROUND = 20
+"""So many messages before and after one that is jumped to."""
 
 
 class Presenter:
@@ -67,6 +69,7 @@ class Presenter:
             "plural": language.plural,
             "number": language.number,
             "sentence": language.sentence,
+            "label_in_words": partial(label_in_words, language),
             "duration": partial(duration_words, language),
             "spaces_shown": spaces_shown,
             "device_words": partial(device_words, language),
@@ -78,6 +81,14 @@ class Presenter:
     def page(self, page: ChatPage) -> str:
         """The whole chat page."""
         return self._render("chat.html", page=page)
+
+    def transfer(self, max_bytes: int, job_id: str | None) -> str:
+        """The page to export and import on; `job_id` is an import that is or was under way."""
+        return self._render("transfer.html", max_bytes=max_bytes, job_id=job_id)
+
+    def letter(self, letter: Letter) -> str:
+        """A conversation to be printed."""
+        return self._render("letter.html", letter=letter)
 
     def error(self, title: str, message: str) -> str:
         """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
@@ -134,9 +145,17 @@ class Presenter:
         rest = replace(transcript, messages=transcript.messages[at + 1 :], earlier=earlier)
         return self._render("_messages.html", transcript=rest)
 
-    def conversations(self, groups: Sequence[ConversationGroup], current_id: str | None) -> str:
-        """The conversation list."""
-        return self._render("_conversations.html", groups=groups, current_id=current_id)
+    def conversations(self, page: ConversationPage, current_id: str | None) -> str:
+        """A piece of the conversation list."""
+        return self._render("_conversations.html", listed=page, current_id=current_id)
+
+    def search(self, page: SearchPage) -> str:
+        """The page of a search."""
+        return self._render("search.html", page=page)
+
+    def found(self, found: FoundView) -> str:
+        """Results alone, for the sidebar."""
+        return self._render("_found.html", found=found, quick=True)
 
     def tokens(self, view: TokensPage) -> str:
         """The page that cuts text into tokens."""
@@ -232,31 +251,32 @@ def transcript_view(
     running: RunningView | None,
     system: SystemView | None,
     siblings: Mapping[str, Siblings],
+    at: str | None = None,
 ) -> TranscriptView:
-    """The newest messages of a branch: a long one comes to the page piece by piece."""
-    newest = messages[-NEWEST:]
-    views = [message_view(message, running, siblings.get(message.id)) for message in newest]
-    unanswered = bool(views) and views[-1].role == "user"
-    earlier = _earlier(newest[0]) if len(messages) > NEWEST else None
-    return TranscriptView(views, conversation.cut_id, system, unanswered, earlier)
+    """The newest messages of a branch: a long one comes to the page piece by piece. With the message `at`,
+    also those around it.
+    """
+    start = max(0, len(messages) - NEWEST)
+    place = next((i for i, message in enumerate(messages) if message.id == at), start)
+    near = messages[max(0, place - AROUND) : place + AROUND] if place < start else ()
+    first = max(0, place - AROUND) if near else start
+    gap = bool(near) and first + len(near) < start
+    shown = [*near, *messages[start:]] if gap else messages[first:]
+    views = [message_view(message, running, siblings.get(message.id)) for message in shown]
+    return TranscriptView(
+        views,
+        conversation.cut_id,
+        system,
+        bool(views) and views[-1].role == "user",
+        _earlier(messages[first]) if first else None,
+        _earlier(messages[start], after=near[-1].id) if gap else None,
+        conversation.origin,
+    )
 
 
-def _earlier(first: MessageRecord) -> EarlierView:
+def _earlier(first: MessageRecord, after: str = "") -> EarlierView:
     url = f"/c/{first.conversation_id}/earlier?before={first.id}"
-    return EarlierView(url, first.parent_id or "")
-
-
-def conversation_groups(
-    conversations: Sequence[ConversationRecord], running: set[str], now: datetime | None = None
-) -> list[ConversationGroup]:
-    """The conversation list under headings such as “Today”, by this machine's clock and time zone."""
-    today = (now or datetime.now(UTC)).astimezone().date()
-    groups: dict[str, list[ConversationItem]] = {}
-    for conversation in conversations:
-        age: timedelta = today - conversation.updated_at.astimezone().date()
-        item = ConversationItem(conversation.id, conversation.title, conversation.id in running)
-        groups.setdefault(day_label(age.days), []).append(item)
-    return [ConversationGroup(label, items) for label, items in groups.items()]
+    return EarlierView(url + (f"&after={after}" if after else ""), first.parent_id or "", first.id)
 
 
 @lru_cache(maxsize=2_048)

@@ -169,9 +169,16 @@ class StatusFrame(Struct, frozen=True, tag="status", tag_field="type"):
 
 
 class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
-    """The conversation list changed, perhaps on another device. `html` is the whole list."""
+    """The conversation list changed, perhaps on another device. `html` is the first piece of it."""
 
     html: str
+
+
+class ConversationDeleted(Struct, frozen=True, tag="conversation_deleted", tag_field="type"):
+    """A conversation was deleted, or brought back where not `deleted`. Goes to every watcher of it."""
+
+    conversation_id: str
+    deleted: bool
 
 
 class ChatSettings(Struct, frozen=True, tag="settings", tag_field="type"):
@@ -229,6 +236,7 @@ ServerFrame: TypeAlias = (
     | Counted
     | StatusFrame
     | Conversations
+    | ConversationDeleted
     | ChatSettings
     | Pinned
     | PresetList

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from inference.engine import Engine
-from inference.token_pieces import TokenizerShelf
+from inference.text_pieces import TokenizerShelf
 from inference.types import ModelPhase
 from storage.branches import Branches
 from storage.conversations import Conversations
+from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.records import ConversationRecord, MessageRecord
+from storage.search import Search
+from storage.transfer.exporting import Exports
 from web import protocol
 from web.generation import Generation, RunningView
 from web.generations import Generations
 from web.hub import Hub
+from web.imports import ImportDesk
 from web.language import Language
 from web.languages import Languages
+from web.listing import read_page
 from web.new_chats import NewChats
-from web.presenter import NEWEST, Presenter, conversation_groups, message_view, transcript_view
+from web.presenter import NEWEST, Presenter, message_view, transcript_view
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.rereading import Rereading
@@ -32,7 +38,7 @@ from web.sharing import Sharing
 from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
-from web.views import ConversationGroup, MessageView, SystemView, TranscriptView
+from web.views import ConversationPage, MessageView, SystemView, TranscriptView
 from web.wording import runs_in_words, size_in_words
 
 
@@ -53,6 +59,8 @@ class Services:
     engine: Engine
     conversations: Conversations
     branches: Branches
+    listing: Listing
+    search: Search
     trash: Trash
     generations: Generations
     turns: Turns
@@ -62,6 +70,8 @@ class Services:
     new_chats: NewChats
     presets: Presets
     preferences: Preferences
+    exports: Exports
+    imports: ImportDesk
     hub: Hub
     languages: Languages
     presenters: Mapping[str, Presenter]
@@ -98,25 +108,37 @@ class Services:
         self.hub.broadcast({language.code: self.status_frame(language) for language in self.languages})
 
     async def announce_conversations(self) -> None:
-        """Tell every page that the conversation list changed."""
-        groups = await self.groups()
-        frames = await self.in_each_language(lambda p: protocol.Conversations(p.conversations(groups, None)))
-        self.hub.broadcast(frames)
+        """Tell every page that the conversation list changed: its first piece, by the day where they are."""
+        for zone, watchers in self.hub.by_zone().items():
+            page = await self.listed(zone)
+            frames = await self.in_each_language(
+                lambda p, page=page: protocol.Conversations(p.conversations(page, None))  # type: ignore[misc]
+            )
+            self.hub.broadcast(frames, to=watchers)
 
-    async def groups(self) -> list[ConversationGroup]:
-        """The conversation list."""
-        recent = await run_in_threadpool(self.conversations.list_recent)
-        running = {c.id for c in recent if self.generations.in_conversation(c.id)}
-        return conversation_groups(recent, running)
+    def announce_deleted(self, conversation_id: str, *, deleted: bool) -> None:
+        """Tell those who look at a conversation that it is gone, or there again."""
+        frame = protocol.ConversationDeleted(conversation_id, deleted)
+        self.hub.broadcast(frame, to=self.hub.watching(conversation_id))
 
-    async def transcript(self, conversation: ConversationRecord) -> Shown:
-        """The branch of a conversation that is looked at, as its page shows it now, and its context bar."""
+    def is_running(self, conversation_id: str) -> bool:
+        """Whether a reply is being written in a conversation."""
+        return bool(self.generations.in_conversation(conversation_id))
+
+    async def listed(self, zone: tzinfo | None) -> ConversationPage:
+        """The first piece of the conversation list."""
+        return await read_page(self.listing, self.is_running, zone)
+
+    async def transcript(self, conversation: ConversationRecord, at: str | None = None) -> Shown:
+        """The branch of a conversation that is looked at, as its page shows it now, and its context bar. With
+        `at`, that message of it is shown too.
+        """
         running = self.generations.get(conversation.head_id or "")  # first: it may end while rows are read
         messages = await run_in_threadpool(self._path, conversation)
         siblings = await run_in_threadpool(self.branches.siblings, conversation.id)
         now = running.view() if running else None
         system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
-        view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings)
+        view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings, at)
         # Counting a long conversation takes a while: its page asks for it once it is there.
         context = await self.prompts.context_of(conversation) if len(messages) <= NEWEST else None
         return Shown(view, context, running, now.seq if now else 0)

@@ -52,6 +52,11 @@ class Settings:
         return self.data_dir / "prefix-cache"
 
     @property
+    def imports_dir(self) -> Path:
+        """Where uploaded files lie while they are imported."""
+        return self.data_dir / "imports"
+
+    @property
     def engine(self) -> EngineConfig:
         """The engine's part of the settings."""
         return EngineConfig(

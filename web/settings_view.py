@@ -95,7 +95,9 @@ class ThinkingView:
 
 @dataclass(frozen=True, slots=True)
 class SettingsView:
-    """The whole sheet. `begun` when the chat has messages. `thinking` is None where there is no choice."""
+    """The whole sheet. `conversation_id` is None before the first message. `thinking` is None where there
+    is no choice.
+    """
 
     fields: Sequence[FieldView]
     stop: StopView
@@ -103,7 +105,7 @@ class SettingsView:
     presets: Sequence[PresetView]
     system_prompt: str
     longest_prompt: int
-    begun: bool
+    conversation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

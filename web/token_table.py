@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from inference.errors import ModelUnusable
 from inference.models.installed import InstalledTokenizer
-from inference.token_pieces import Piece, TokenizerShelf
+from inference.text_pieces import TextPiece, TokenizerShelf
 from web.language import Language
 
 
@@ -38,7 +38,7 @@ BYTE_ORDER_MARK = "\ufeff"
 class PieceGroup:
     """Pieces that end where a character does. `whole` is what several of them spell together, else empty."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[TextPiece]
     whole: str
 
 
@@ -50,7 +50,7 @@ class CutLine:
     tokens: int
     per_character: float
     groups: Sequence[PieceGroup]
-    pieces: Sequence[Piece]
+    pieces: Sequence[TextPiece]
     hidden: int
 
 
@@ -127,7 +127,7 @@ def token_table(text: str, models: Sequence[InstalledTokenizer], shelf: Tokenize
     return TokenTable(lines, _totals(lines, [name for name, _ in tokenizers], characters), characters)
 
 
-def _cut(model: str, line: str, pieces: Sequence[Piece], budget: int) -> CutLine:
+def _cut(model: str, line: str, pieces: Sequence[TextPiece], budget: int) -> CutLine:
     groups, shown = [], 0
     for group in piece_groups(pieces):
         if shown + len(group.pieces) > budget:
@@ -137,9 +137,9 @@ def _cut(model: str, line: str, pieces: Sequence[Piece], budget: int) -> CutLine
     return CutLine(model, len(pieces), len(pieces) / len(line), groups, pieces, len(pieces) - shown)
 
 
-def piece_groups(pieces: Sequence[Piece]) -> Iterator[PieceGroup]:
+def piece_groups(pieces: Sequence[TextPiece]) -> Iterator[PieceGroup]:
     """The pieces, those of one character together."""
-    run: list[Piece] = []
+    run: list[TextPiece] = []
     raw = b""
     for piece in pieces:
         run.append(piece)
@@ -202,7 +202,7 @@ def spaces_shown(text: str) -> Markup:
     )
 
 
-def in_marks(piece: Piece) -> str:
+def in_marks(piece: TextPiece) -> str:
     """A piece as text, bytes of split characters as <0xEB>."""
     return "".join(
         part if isinstance(part, str) else "".join(f"<0x{byte:02X}>" for byte in part) for part in piece.parts

@@ -1,4 +1,6 @@
-"""Deleted branches on their way out: kept for a minute, so that they can be brought back. Event loop."""
+"""Deleted branches and conversations on their way out: kept for a minute, so that they can be
+brought back. Event loop.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from inference.engine import Engine
 from storage.branches import Branches
 from storage.conversations import Conversations, utc_now
 from storage.errors import NotFound, StorageError
+from storage.listing import Listing
 from web.prompts import Prompts
 
 logger = logging.getLogger(__name__)
@@ -23,11 +26,17 @@ class Trash:
     """Deletes for good what nobody brought back, and what was computed for it."""
 
     def __init__(
-        self, engine: Engine, conversations: Conversations, branches: Branches, prompts: Prompts
+        self,
+        engine: Engine,
+        conversations: Conversations,
+        branches: Branches,
+        listing: Listing,
+        prompts: Prompts,
     ) -> None:
         self._engine = engine
         self._conversations = conversations
         self._branches = branches
+        self._listing = listing
         self._prompts = prompts
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -42,8 +51,9 @@ class Trash:
 
         First its keys and values: after a crash in between, the rows still say what has to be forgotten.
         """
-        for conversation_id in self._branches.overdue(before):
+        for conversation_id in self._listing.overdue(before) | self._branches.overdue(before):
             self._forget(conversation_id)
+        self._listing.purge(before)
         self._branches.purge(before)
 
     def close(self) -> None:
@@ -56,7 +66,7 @@ class Trash:
         try:
             await run_in_threadpool(self.empty, utc_now() - timedelta(seconds=UNDO_S))
         except StorageError as error:
-            logger.error("deleted branches are kept until the next start: %s", error)
+            logger.error("what was deleted is kept until the next start: %s", error)
 
     def _forget(self, conversation_id: str) -> None:
         """Forget what the conversation computed, except for the branches that it still has."""

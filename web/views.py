@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from markupsafe import Markup
 
@@ -90,17 +91,23 @@ class SystemView:
 
 @dataclass(frozen=True, slots=True)
 class EarlierView:
-    """Messages that are not on the page yet: the address that brings some, and the id of the last of them."""
+    """Messages that are not on the page yet: the address that brings some, and the id of the last of them.
+
+    They belong before the message `next_id`.
+    """
 
     url: str
     last_id: str
+    next_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptView:
     """The messages of one branch, oldest first. The model reads from `cut_id` on (None: from the first).
 
-    `unanswered` when it ends with a question. `earlier` stands for the messages before these, if any.
+    `unanswered` when it ends with a question. `earlier` stands for the messages before these, if any, and
+    `between` for those of a gap among them.
+    `origin` names the program that it was imported from.
     """
 
     messages: Sequence[MessageView]
@@ -108,23 +115,43 @@ class TranscriptView:
     system: SystemView | None = None
     unanswered: bool = False
     earlier: EarlierView | None = None
+    between: EarlierView | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationItem:
-    """One row of the conversation list."""
+    """One row of the conversation list. `place` tells the server where it stands."""
 
     id: str
     title: str
+    place: str
     running: bool = False
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationGroup:
-    """Rows under one heading, such as “Today”, which is still to be translated."""
+    """Rows under one heading, such as “Today”, which is still to be translated, or a month by its first day.
 
-    label: str
+    None where they go on under the last heading of the page before.
+    """
+
+    label: str | date | None
     items: Sequence[ConversationItem]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationPage:
+    """A piece of the conversation list, or of the `archived` ones. `more` is the address of the next piece.
+
+    `first` of the pieces.
+    """
+
+    groups: Sequence[ConversationGroup]
+    more: str | None = None
+    archived: bool = False
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +194,14 @@ class ChatPage:
     """The whole page. `conversation_id` and `title` are None for a chat that has not begun.
 
     `presets` are to choose from, and `opening` (JSON) is how a new chat begins where nothing is chosen.
-    `sharing` is None on a server that only this machine reaches.
+    `sharing` is None on a server that only this machine reaches. `at` is a message to show, which is
+    `elsewhere` if its branch is not the one that is looked at.
     """
 
     conversation_id: str | None
     title: str | None
     transcript: TranscriptView
-    groups: Sequence[ConversationGroup]
+    conversations: ConversationPage
     status: StatusFrame
     context: ContextView | None
     examples: Sequence[str]
@@ -181,3 +209,5 @@ class ChatPage:
     presets: Sequence[PresetView] = ()
     opening: str = "{}"
     sharing: SharingView | None = None
+    at: str | None = None
+    elsewhere: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from inference.memory import MemoryPlan
 from inference.sampling_params import Range
 from inference.types import ModelDescription, Prefill, Queued
@@ -10,13 +12,22 @@ from web.language import Language, msgid
 LONG_S = 90
 
 
-def day_label(age_days: int) -> str:
-    """The heading for conversations of that age, to be translated."""
+PINNED = msgid("Pinned")
+
+
+def day_label(day: date, today: date) -> str | date:
+    """The heading for conversations of that day: a text to be translated, or the first day of a month."""
+    age_days = (today - day).days
     if age_days <= 0:
         return msgid("Today")
     if age_days == 1:
         return msgid("Yesterday")
-    return msgid("Previous 7 days") if age_days <= 7 else msgid("Earlier")
+    return msgid("Previous 7 days") if age_days <= 7 else day.replace(day=1)
+
+
+def label_in_words(language: Language, label: str | date) -> str:
+    """What `day_label` gave, or another heading of the list, in a person's language."""
+    return language.t(label) if isinstance(label, str) else language.month(label)
 
 
 def waiting_line(language: Language, progress: Queued | Prefill | None) -> str:

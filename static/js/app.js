@@ -26,6 +26,10 @@ import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
 
+const toast = new Toast(byId("toast"));
+const { at } = byId("app").dataset; // a search has led to it
+let elsewhere = "elsewhere" in byId("app").dataset; // in another branch
+
 const parts = {
   transcript: new Transcript(byId("transcript")),
   context: new ContextBar(byId("context")),
@@ -42,8 +46,8 @@ const parts = {
     closed: () => chat.draftChanged(),
     find: (id) => parts.transcript.find(id),
   }),
-  toast: new Toast(byId("toast")),
-  list: new ConversationList(byId("conversations"), () => chat.conversationId, showTitle),
+  toast,
+  list: new ConversationList(byId("conversations"), toast, () => chat.conversationId, showTitle),
   follow: new Follow(byId("scroller"), byId("transcript"), byId("jump")),
   opening: new Opening(byId("app").dataset.opening ?? null),
   announce: (text) => (byId("announcer").textContent = text),
@@ -56,6 +60,8 @@ const chat = new Chat(byId("app").dataset.conversationId || null, parts);
 parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, {
   opened() {
     reach.opened();
+    if (elsewhere) parts.socket.send({ type: "switch", id: newId(), conversation_id: chat.conversationId, message_id: at });
+    elsewhere = false;
     chat.opened();
   },
   received(frame) {
@@ -65,6 +71,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       showPinned(parts.transcript.find(frame.message_id), frame.pinned);
       return chat.contextChanged(frame.context);
     }
+    if (frame.type === "conversation_deleted") return import("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
@@ -167,6 +174,11 @@ function editLast() {
 function edit(message) {
   parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
 }
+
+if (at) import("./jump.js").then(({ jump }) => jump(at));
+const startFinder = async () => (await import("./finder.js")).startFinder(byId("finder"), byId("conversations"), parts.announce);
+byId("finder").addEventListener("focusin", startFinder, { once: true });
+if (history.state?.deleted) import("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));
 
 /** Long conversations alone need it: it is fetched with the first of them, on this page or in a snapshot. */
 async function fetchEarlier() {

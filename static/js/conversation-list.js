@@ -1,145 +1,124 @@
-import { saveDraft } from "./drafts.js";
-import { onEnter } from "./ime.js";
-import { t } from "./language.js";
-
-const SURE_MS = 5_000;
-
-/** The list in the sidebar: rename in place, delete on a second press. */
+/** The list in the sidebar. Its first piece comes with the page and with every change, more as one gets near. */
 export class ConversationList {
   #root;
-  #waiting = null;
+  #held = null; // what came while a row was in somebody's hands
+  #archived = false;
+  #grown = false; // more than the first piece is shown
+  #near = new IntersectionObserver((seen) => seen.forEach((each) => each.isIntersecting && this.#more(each.target)));
 
   /** @param {HTMLElement} root @param {() => ?string} currentId @param {(title: string) => void} titled */
-  constructor(root, currentId, titled) {
+  constructor(root, toast, currentId, titled) {
     this.#root = root;
+    this.toast = toast;
     this.currentId = currentId;
     this.titled = titled;
-    root.addEventListener("click", ({ target }) => {
+    document.getElementById("sidebar").addEventListener("click", async ({ target }) => {
       const button = target.closest("[data-action]");
-      if (button?.dataset.action === "rename") this.#rename(button.closest(".row"));
-      if (button?.dataset.action === "delete") this.#delete(button);
+      const action = button?.dataset.action;
+      if (action === "archive-view") this.#turn(!this.#archived);
+      if (action === "more") this.#more(button.parentElement);
+      if (action === "row-menu") (await import("./row-menu.js")).openRowMenu(button, this);
     });
+    this.#watchEnd();
+    this.#tellZone();
   }
 
-  /** @param {string} html the whole list. It waits while a row is in somebody's hands. */
+  /** @param {string} html its first piece. It waits while a row is in somebody's hands. */
   replace(html) {
-    this.#waiting = html;
-    if (this.#root.querySelector(".rename, .sure")) return;
-    const focused = document.activeElement?.closest?.("#conversations .row")?.dataset.conversationId;
-    this.#root.innerHTML = html;
-    this.#waiting = null;
-    if (focused) this.#row(focused)?.querySelector("a").focus({ preventScroll: true });
-    this.markCurrent();
+    this.#held = html;
+    if (this.#root.querySelector("[data-held]")) return;
+    this.#held = null;
+    if (this.#archived || this.#grown) this.#fetch();
+    else this.#show(html);
+  }
+
+  /** A row is in nobody's hands any more. */
+  settle() {
+    if (this.#held !== null) this.replace(this.#held);
   }
 
   markCurrent() {
     const id = this.currentId();
     for (const link of this.#root.querySelectorAll("[aria-current]")) link.removeAttribute("aria-current");
-    const row = id && this.#row(id);
+    const row = id && this.row(id);
     if (!row) return;
     row.querySelector("a").setAttribute("aria-current", "page");
     this.titled(row.querySelector(".row-title").textContent);
   }
 
-  #row(id) {
+  /** @returns {?HTMLElement} */
+  row(id) {
     return this.#root.querySelector(`.row[data-conversation-id="${CSS.escape(id)}"]`);
   }
 
-  #settle() {
-    if (this.#waiting !== null) this.replace(this.#waiting);
+  get isArchive() {
+    return this.#archived;
   }
 
-  #rename(row) {
-    const link = row.querySelector("a");
-    const title = row.querySelector(".row-title");
-    const actions = row.querySelector(".row-actions");
-    const form = document.getElementById("rename-form").content.firstElementChild.cloneNode(true);
-    const field = form.querySelector("input");
-    let open = true;
-    const close = async (save) => {
-      if (!open) return;
-      open = false;
-      const name = field.value.trim();
-      form.remove();
-      link.hidden = actions.hidden = false;
-      if (save && name && name !== title.textContent) {
-        const old = title.textContent;
-        title.textContent = name;
-        if (!(await this.#post(row, "rename", { title: name }))) title.textContent = old;
-        this.markCurrent();
-      }
-      this.#settle();
-    };
-    link.hidden = actions.hidden = true;
-    row.prepend(form);
-    field.value = title.textContent;
-    field.select();
-    form.addEventListener("submit", (event) => event.preventDefault());
-    onEnter(field, () => close(true).then(() => this.#row(row.dataset.conversationId)?.querySelector("a").focus()));
-    field.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || event.isComposing) return;
-      event.stopPropagation();
-      close(false);
-      link.focus();
-    });
-    field.addEventListener("blur", () => close(true));
+  #show(html) {
+    const focused = document.activeElement?.closest?.("#conversations .row");
+    const at = [...this.#root.querySelectorAll(".row")].indexOf(focused);
+    this.#root.innerHTML = html;
+    const rows = this.#root.querySelectorAll(".row"); // one of them took the place of a row that has gone
+    if (focused) (this.row(focused.dataset.conversationId) ?? rows[Math.min(at, rows.length - 1)])?.querySelector("a").focus({ preventScroll: true });
+    this.markCurrent();
+    this.#watchEnd();
   }
 
-  async #delete(button) {
-    const row = button.closest(".row");
-    if (!button.classList.contains("sure")) return this.#askIfSure(button);
-    const id = row.dataset.conversationId;
-    button.disabled = true;
-    if (!(await this.#post(row, "delete", {}))) return (button.disabled = false);
-    saveDraft(id, "");
-    if (id === this.currentId()) return location.assign("/");
-    const next = row.nextElementSibling ?? row.previousElementSibling;
-    row.remove();
-    next?.querySelector("a").focus();
-    this.#settle();
+  async #turn(archived) {
+    this.#archived = archived;
+    this.#grown = false;
+    const button = document.querySelector("#finder [data-action]");
+    button.setAttribute("aria-pressed", String(archived));
+    const hadFocus = this.#root.contains(document.activeElement);
+    await this.#fetch();
+    if (hadFocus) button.focus();
   }
 
-  #askIfSure(button) {
-    const icon = [...button.childNodes];
-    const label = button.getAttribute("aria-label");
-    button.classList.add("sure");
-    button.replaceChildren(t("Delete?"));
-    button.setAttribute("aria-label", t("{label}? Press again to delete", { label }));
-    const calm = (event) => {
-      if (event?.type === "keydown" && event.key !== "Escape") return;
-      event?.stopPropagation();
-      if (button.disabled) return;
-      clearTimeout(timer);
-      button.classList.remove("sure");
-      button.replaceChildren(...icon);
-      button.setAttribute("aria-label", label);
-      button.removeEventListener("blur", calm);
-      button.removeEventListener("keydown", calm);
-      this.#settle();
-    };
-    const timer = setTimeout(calm, SURE_MS);
-    button.addEventListener("blur", calm);
-    button.addEventListener("keydown", calm);
+  /** As much of it as is shown, as it is now. */
+  async #fetch() {
+    const query = new URLSearchParams(this.#archived ? { archived: "1" } : {});
+    const last = [...this.#root.querySelectorAll(".row:not([data-pinned])")].at(-1);
+    if (this.#grown && last) query.set("until", last.dataset.place);
+    const html = await text(`/conversations?${query}`);
+    if (html !== null && !this.#root.querySelector("[data-held]")) this.#show(html);
   }
 
-  async #post(row, action, body) {
-    row.querySelector(".row-failed")?.remove();
-    try {
-      const response = await fetch(`/api/conversations/${encodeURIComponent(row.dataset.conversationId)}/${action}`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify(body),
-      });
-      if (response.ok || (action === "delete" && response.status === 404)) return true;
-    } catch {
-      // Said below: the server could not be reached.
-    }
-    const failed = document.createElement("p");
-    failed.className = "row-failed";
-    failed.setAttribute("role", "alert");
-    failed.textContent = action === "rename" ?
-      t("Could not rename this. Is Ondol running?") : t("Could not delete this. Is Ondol running?");
-    row.append(failed);
-    return false;
+  async #more(place) {
+    if (place.dataset.fetching) return;
+    place.dataset.fetching = "true";
+    const html = await text(place.dataset.url);
+    delete place.dataset.fetching;
+    if (html === null || !place.isConnected) return; // the button is still there
+    const hadFocus = place.contains(document.activeElement);
+    const before = place.previousElementSibling;
+    place.outerHTML = html;
+    this.#grown = true;
+    if (hadFocus) before?.nextElementSibling?.querySelector("a, button")?.focus();
+    this.markCurrent();
+    this.#watchEnd();
+  }
+
+  #watchEnd() {
+    this.#near.disconnect();
+    const end = this.#root.querySelector(".list-more");
+    if (end) this.#near.observe(end);
+  }
+
+  /** The server lists by the day that it is here. */
+  #tellZone() {
+    const told = `ondol_zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+    if (document.cookie.split("; ").includes(told)) return;
+    document.cookie = `${told}; path=/; max-age=34560000; samesite=strict`;
+    if (this.#root.querySelector(".row")) this.#fetch();
+  }
+}
+
+async function text(address) {
+  try {
+    const response = await fetch(address);
+    return response.ok ? await response.text() : null;
+  } catch {
+    return null;
   }
 }

@@ -1,7 +1,7 @@
 import { addCopyButtons } from "./copy.js";
 
 /**
- * A page comes with the newest messages of a conversation. Those before them are fetched a hundred at a time while
+ * A page comes with the newest messages of a conversation, and those around one that was searched for. Those before them are fetched a hundred at a time while
  * nothing else is to do, so that all can be searched and printed; what is in view stays where it is.
  */
 export class Earlier {
@@ -18,8 +18,7 @@ export class Earlier {
 
   /** @returns {?HTMLElement} */
   get #place() {
-    const first = this.#transcript.firstElementChild;
-    return first?.matches(".earlier") ? first : first?.nextElementSibling?.matches(".earlier") ? first.nextElementSibling : null;
+    return [...this.#transcript.querySelectorAll(":scope > .earlier")].at(-1) ?? null;
   }
 
   #soon() {
@@ -43,6 +42,10 @@ export class Earlier {
     if (!place.isConnected) this.#soon();
   }
 
+  #isGap(place) {
+    return place.previousElementSibling?.matches(".message") ?? false;
+  }
+
   #insert(place, html) {
     if (!place.isConnected) return;
     const holder = document.createElement("template");
@@ -50,9 +53,12 @@ export class Earlier {
     addCopyButtons(holder.content);
     const scroller = this.#transcript.parentElement;
     const below = scroller.scrollHeight - scroller.scrollTop;
+    // Messages are shown above it as well: a reader among those stays there.
+    const isAhead = this.#isGap(place) && place.getBoundingClientRect().top > scroller.getBoundingClientRect().top;
+    const { scrollTop } = scroller;
     scroller.style.overflowAnchor = "none"; // or the browser would correct the same distance once more
     place.replaceWith(holder.content);
-    scroller.scrollTop = scroller.scrollHeight - below;
+    scroller.scrollTop = isAhead ? scrollTop : scroller.scrollHeight - below;
     requestAnimationFrame(() => (scroller.style.overflowAnchor = ""));
   }
 }

@@ -22,6 +22,7 @@
  *   context: ?ContextView}} FinishedFrame
  * @typedef {{type: "status", phase: string, message: string, done: number, total: number, model: string,
  *   size: string, detail: string, can_send: boolean}} StatusFrame
+ * @typedef {{type: "conversation_deleted", conversation_id: string, deleted: boolean}} ConversationDeletedFrame
  * @typedef {{type: "error", code: string, message: string, ref: ?string, needed: ?number, limit: ?number, waiting: ?number}} ErrorFrame
  */
 

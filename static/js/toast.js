@@ -23,8 +23,9 @@ export class Toast {
     return this.#root.querySelector("button");
   }
 
-  /** @param {string} words @param {() => void} undo */
-  show(words, undo) {
+  /** @param {string} words @param {?() => void} undo */
+  show(words, undo = null) {
+    this.#button.hidden = !undo;
     this.#root.hidden = false;
     this.#root.querySelector(".toast-words").textContent = words;
     this.#undo = undo;

@@ -104,8 +104,8 @@ export class Transcript {
   /** The id of the message that comes before one. @param {HTMLElement} message @returns {?string} */
   before(message) {
     let each = message.previousElementSibling;
-    while (each && !each.matches(".message")) each = each.previousElementSibling;
-    return each?.dataset.messageId ?? this.root.querySelector(":scope > .earlier")?.dataset.lastId ?? null;
+    while (each && !each.matches(".message, .earlier")) each = each.previousElementSibling;
+    return each?.dataset.messageId ?? each?.dataset.lastId ?? null;
   }
 
   /** An event of a running reply. False when no such reply is running here. */

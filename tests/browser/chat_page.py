@@ -202,25 +202,47 @@ class ChatPage:
 
     def rename(self, title: str, to: str) -> None:
         """Give a conversation another name."""
-        self._act(title, "Rename")
+        self.act(title, "Rename")
         field = self.page.get_by_role("textbox", name="New name")
         field.fill(to)
         field.press("Enter")
         expect(self._row(to)).to_be_visible()
 
     def delete(self, title: str) -> None:
-        """Delete a conversation, and say yes."""
-        self._act(title, "Delete")
-        self._row(title).get_by_role("button", name=re.compile("Press again")).click()
+        """Delete a conversation; it can still be brought back."""
+        self.act(title, "Delete")
         expect(self._row(title)).to_have_count(0)
 
     def _row(self, title: str) -> Locator:
         return self.page.locator("#conversations .row").filter(has=self.page.get_by_title(title, exact=True))
 
-    def _act(self, title: str, action: str) -> None:
+    def act(self, title: str, action: str) -> None:
+        """Choose something from the menu of a conversation in the list."""
+        self.page.bring_to_front()  # in the background a page draws rarely, and is waited for
         row = self._row(title)
         row.hover()
-        row.get_by_role("button", name=action).click()
+        row.get_by_role("button", name="More for").click()
+        self.page.get_by_role("menuitem", name=action).click()
+
+    def undo(self) -> None:
+        """Take back what was just done."""
+        self.page.locator("#toast").get_by_role("button", name="Undo").click()
+
+    def groups(self) -> dict[str, list[str]]:
+        """The headings of the list, each with its titles."""
+        script = """() => Object.fromEntries([...document.querySelectorAll('#conversations .group')].map(
+          (group) => [group.querySelector('h2').textContent,
+            [...group.querySelectorAll('.row-title')].map((title) => title.textContent)]))"""
+        shown: dict[str, list[str]] = self.page.evaluate(script)
+        return shown
+
+    @property
+    def search_field(self) -> Locator:
+        return self.page.locator("#finder").get_by_role("searchbox")
+
+    def results(self) -> Locator:
+        """What the sidebar shows of a search."""
+        return self.page.locator(".found-place .found-message")
 
     # Looking
 

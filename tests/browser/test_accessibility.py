@@ -95,12 +95,17 @@ def test_every_state_of_the_chrome_has_nothing_that_axe_finds(serve: Serve, open
     chat.wait_for_reply()
     row = chat.page.locator("#conversations .row")
     row.hover()
-    row.get_by_role("button", name="Rename").click()
+    row.get_by_role("button", name="More for").click()
+    expect(chat.page.get_by_role("menuitem", name="Rename")).to_be_focused()
+    assert_accessible(chat.page)
+    chat.page.get_by_role("menuitem", name="Rename").click()
+    expect(chat.page.get_by_role("textbox", name="New name")).to_be_focused()
     assert_accessible(chat.page)
     chat.page.keyboard.press("Escape")
-    row.hover()
-    row.get_by_role("button", name="Delete").click()
+    chat.search_field.fill("hello")
+    expect(chat.results()).to_have_count(2)
     assert_accessible(chat.page)
+    chat.page.keyboard.press("Escape")
     chat.page.set_viewport_size({"width": 360, "height": 740})
     chat.page.get_by_role("button", name="Show conversations").click()
     assert_accessible(chat.page)
@@ -159,6 +164,8 @@ def test_the_other_pages_have_nothing_that_axe_finds(serve: Serve, open_tab: Ope
     expect(chat.composer).to_be_focused()
     chat.page.get_by_role("button", name="Connect a device").click()
     expect(chat.page.locator(".invitation-code")).to_be_visible()
+    assert_accessible(chat.page)
+    chat.page.goto(f"{served.url}/search?q=hello")
     assert_accessible(chat.page)
     chat.page.goto(f"{served.url}/c/nowhere")
     expect(chat.page.get_by_role("heading", level=1)).to_have_text("Not found")
@@ -219,8 +226,23 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page(serve: Serve, 
     assert walked.pop() == [WINDOW, False]
     names = [name for name, _ in walked]
     assert names[0] == "Skip to the message box"
-    wanted = ["Ondol", "New chat", "hello", "Rename “hello”", "Delete “hello”", "Dark theme", "scroller"]
-    wanted += ["System text", "Copy this message", "Copy this reply", "What the bar means", "message"]
+    wanted = [
+        "Ondol",
+        "New chat",
+        "Search in all messages",
+        "Archived conversations",
+        "hello",
+        "More for “hello”",
+    ]
+    wanted += [
+        "Dark theme",
+        "scroller",
+        "System text",
+        "Copy this message",
+        "Copy this reply",
+        "What the bar means",
+        "message",
+    ]
     places = [names.index(name) for name in wanted]
     assert places == sorted(places)
     assert [name for name, shows in walked if not shows] == []

@@ -169,6 +169,9 @@ def test_shortcuts_work_while_nothing_is_written_and_only_then(serve: Serve, ope
     chat.page.keyboard.press("b")
     expect(chat.page.get_by_role("complementary", name="Sidebar")).to_be_hidden()
     chat.page.keyboard.press("/")
+    expect(chat.search_field).to_be_focused()
+    expect(chat.page.locator(".found-place")).to_have_count(1)  # what the field needs has come
+    chat.page.keyboard.press("ArrowDown")
     expect(chat.page.get_by_role("link", name="hello")).to_be_focused()
     chat.page.keyboard.press(",")
     expect(chat.page.get_by_role("dialog", name="Settings")).to_be_visible()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from storage.conversations import Conversations
+from storage.conversations import Conversations, utc_now
 from storage.database import Database
 from storage.errors import Conflict, NotFound
+from storage.listing import Listing
 from storage.records import StartedTurn, Status
 from tests.storage.examples import a_turn, an_end, follow
 
@@ -215,17 +216,23 @@ def test_deleting_takes_every_message_with_it(database: Database, conversations:
     chat = turn.conversation.id
     for _ in range(600):
         turn = follow(conversations, turn)
-    conversations.delete(chat)
+    listing = Listing(database)
+    listing.delete(chat)
+    listing.purge(utc_now() + timedelta(seconds=1))
     assert messages_in(database) == 2
     assert conversations.list_recent() == [other.conversation]
-    for gone in (conversations.get, conversations.path, conversations.delete):
+    for gone in (conversations.get, conversations.path, listing.delete, listing.restore):
         with pytest.raises(NotFound):
             gone(chat)
 
 
-def test_a_reply_that_ends_after_its_conversation_is_dropped_quietly(conversations: Conversations) -> None:
+def test_a_reply_that_ends_after_its_conversation_is_dropped_quietly(
+    database: Database, conversations: Conversations
+) -> None:
     turn = conversations.begin_turn(a_turn())
-    conversations.delete(turn.conversation.id)
+    listing = Listing(database)
+    listing.delete(turn.conversation.id)
+    listing.purge(utc_now() + timedelta(seconds=1))
     assert not conversations.mark_running(turn.reply.id)
     assert not conversations.checkpoint(turn.reply.id, "late", ())
     assert not conversations.finish(turn.reply.id, an_end())

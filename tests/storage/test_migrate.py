@@ -73,14 +73,20 @@ def scripts(tmp_path: Path) -> Path:
     return copied
 
 
+def is_ours(name: str | None, kind: str, _: object) -> bool:
+    """FTS5 makes tables of its own."""
+    return kind != "table" or name is None or not name.startswith("search_index")
+
+
 @pytest.mark.filterwarnings("ignore:.*expression-based index")  # compared by the next test
 def test_the_migrated_schema_equals_the_tables(engine: Engine) -> None:
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Table.metadata) == []
+        context = MigrationContext.configure(connection, opts={"include_name": is_ours})
+        assert compare_metadata(context, Table.metadata) == []
 
 
 def test_the_migrated_constraints_equal_the_tables(engine: Engine, tmp_path: Path) -> None:
-    direct = create_engine(f"sqlite:///{tmp_path}/direct.sqlite3")
+    direct = create_engine(f"sqlite:///{tmp_path}/direct.sqlite3", module=load_library())
     Table.metadata.create_all(direct)
     assert schema(engine) == schema(direct)
     direct.dispose()
@@ -147,7 +153,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path
 def test_a_migration_that_loses_a_parent_is_undone(engine: Engine, path: Path, scripts: Path) -> None:
     with (scripts / "versions" / "next_colour.py").open("a") as script:
         script.write("    op.execute('DELETE FROM conversations')\n")
-    with pytest.raises(DamagedDatabase, match="lost row in messages"):
+    with pytest.raises(DamagedDatabase, match="has a lost row"):
         migrate(path, load_library(), NEWEST, scripts)
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM conversations")) == 1

@@ -12,13 +12,16 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, TooShort
+from storage.folding import fold, terms_of
+from storage.listing import Listing
 from storage.records import ConversationRecord, MessageRecord, NewContinuation, NewReply, NewTurn, Status
+from storage.search import Asked, Search
 from storage.tables import Message
 from tests.storage.examples import a_turn, an_end
 
@@ -41,6 +44,7 @@ class StorageModel(RuleBasedStateMachine):
         self.chats_kept: dict[str, ConversationRecord] = {}
         self.messages_kept: dict[str, MessageRecord] = {}
         self.deleted: set[str] = set()
+        self.chats_deleted: set[str] = set()
         self.seconds = count()
         self.open()
 
@@ -51,6 +55,8 @@ class StorageModel(RuleBasedStateMachine):
         self.database = Database.open(Path(self.folder.name))
         self.store = Conversations(self.database, self.now)
         self.branches = Branches(self.database, last_of, self.now)
+        self.listing = Listing(self.database, self.now)
+        self.search = Search(self.database)
 
     def teardown(self) -> None:
         self.database.close()
@@ -116,6 +122,11 @@ class StorageModel(RuleBasedStateMachine):
 
     def live(self, message: str) -> MessageRecord | None:
         """The message, unless it or one before it was deleted."""
+        if self.live_in_its_chat(message) is None or self.conversation_of(message) in self.chats_deleted:
+            return None
+        return self.messages_kept[message]
+
+    def live_in_its_chat(self, message: str) -> MessageRecord | None:
         if message not in self.messages_kept or any(m.id in self.deleted for m in self.branch(message)):
             return None
         return self.messages_kept[message]
@@ -196,6 +207,10 @@ class StorageModel(RuleBasedStateMachine):
     @rule(message=messages)
     def bring_back(self, message: str) -> None:
         chat = self.conversation_of(message)
+        if self.conversation_of(message) in self.chats_deleted:
+            with pytest.raises(NotFound):
+                self.branches.restore(chat, message)
+            return
         was_deleted = message in self.deleted
         self.deleted.discard(message)
         if self.live(message) is None:
@@ -209,12 +224,25 @@ class StorageModel(RuleBasedStateMachine):
     @rule()
     def purge(self) -> None:
         self.branches.purge(self.now())
-        self.messages_kept = {id: kept for id, kept in self.messages_kept.items() if self.live(id)}
+        self.messages_kept = {
+            id: kept for id, kept in self.messages_kept.items() if self.live_in_its_chat(id)
+        }
         self.deleted.clear()
+
+    @rule()
+    def purge_chats(self) -> None:
+        self.listing.purge(self.now())
+        for chat in self.chats_deleted:
+            del self.chats_kept[chat]
+        gone = [m.id for m in self.messages_kept.values() if m.conversation_id in self.chats_deleted]
+        for message in gone:
+            del self.messages_kept[message]
+        self.deleted -= set(gone)
+        self.chats_deleted.clear()
 
     @invariant()
     def siblings_and_leaves_are_those_of_the_tree(self) -> None:
-        for chat in self.chats_kept:
+        for chat in self.chats_kept.keys() - self.chats_deleted:
             live = [m for m in self.messages_kept.values() if m.conversation_id == chat and self.live(m.id)]
             parents = [m.parent_id for m in live]
             assert set(self.branches.leaves(chat)) == {m.id for m in live if m.id not in parents}
@@ -232,6 +260,10 @@ class StorageModel(RuleBasedStateMachine):
         user = self.user_of(turn)
         if user is None:
             return
+        if user.conversation_id in self.chats_deleted:
+            with pytest.raises(NotFound):
+                self.store.begin_turn(turn)
+            return
         if not any(each.parent_id == user.id and each.role != "user" for each in self.messages_kept.values()):
             with pytest.raises(NotFound):  # its only reply was purged
                 self.store.begin_turn(turn)
@@ -245,8 +277,9 @@ class StorageModel(RuleBasedStateMachine):
 
     @rule(turn=turns)
     def repeat_with_another_text(self, turn: NewTurn) -> None:
-        if self.user_of(turn) is not None:
-            with pytest.raises(Conflict):
+        user = self.user_of(turn)
+        if user is not None:
+            with pytest.raises(NotFound if user.conversation_id in self.chats_deleted else Conflict):
                 self.store.begin_turn(replace(turn, text=turn.text + "!"))
 
     @rule(message=messages)
@@ -291,22 +324,51 @@ class StorageModel(RuleBasedStateMachine):
 
     @rule(chat=chats, title=TEXT)
     def rename(self, chat: str, title: str) -> None:
-        if chat not in self.chats_kept:
+        if not self.is_listed(chat):
             with pytest.raises(NotFound):
                 self.store.rename(chat, title)
             return
         self.chats_kept[chat] = replace(self.chats_kept[chat], title=title)
         assert self.store.rename(chat, title) == self.chats_kept[chat]
 
-    @rule(chat=consumes(chats))
-    def delete(self, chat: str) -> None:
-        if self.chats_kept.pop(chat, None) is None:
+    def is_listed(self, chat: str) -> bool:
+        return chat in self.chats_kept and chat not in self.chats_deleted
+
+    @rule(chat=chats, pinned=st.booleans())
+    def pin(self, chat: str, pinned: bool) -> None:
+        if not self.is_listed(chat):
             with pytest.raises(NotFound):
-                self.store.delete(chat)
+                self.listing.pin(chat, pinned)
             return
-        self.store.delete(chat)
-        for message in [each for each in self.messages_kept.values() if each.conversation_id == chat]:
-            del self.messages_kept[message.id]
+        self.chats_kept[chat] = replace(self.chats_kept[chat], pinned=pinned)
+        assert self.listing.pin(chat, pinned) == self.chats_kept[chat]
+
+    @rule(chat=chats, archived=st.booleans())
+    def archive(self, chat: str, archived: bool) -> None:
+        if not self.is_listed(chat):
+            with pytest.raises(NotFound):
+                self.listing.archive(chat, archived)
+            return
+        self.chats_kept[chat] = replace(self.chats_kept[chat], archived=archived)
+        assert self.listing.archive(chat, archived) == self.chats_kept[chat]
+
+    @rule(chat=chats)
+    def delete(self, chat: str) -> None:
+        if chat not in self.chats_kept:
+            with pytest.raises(NotFound):
+                self.listing.delete(chat)
+            return
+        self.listing.delete(chat)
+        self.chats_deleted.add(chat)
+
+    @rule(chat=chats)
+    def restore(self, chat: str) -> None:
+        if chat not in self.chats_kept:
+            with pytest.raises(NotFound):
+                self.listing.restore(chat)
+            return
+        assert self.listing.restore(chat) == self.chats_kept[chat]
+        self.chats_deleted.discard(chat)
 
     @rule()
     def reopen(self) -> None:
@@ -332,8 +394,39 @@ class StorageModel(RuleBasedStateMachine):
     @invariant()
     def the_list_holds_what_was_kept(self) -> None:
         listed = self.store.list_recent(limit=1000)
-        assert {each.id: each for each in listed} == self.chats_kept
-        assert listed == sorted(listed, key=lambda each: (each.updated_at, each.id), reverse=True)
+        kept = [each for each in self.chats_kept.values() if each.id not in self.chats_deleted]
+        newest_first = sorted(kept, key=lambda each: (each.updated_at, each.id), reverse=True)
+        assert listed == newest_first
+        archived = [each for each in newest_first if each.archived]
+        pinned = [each for each in newest_first if each.pinned and not each.archived]
+        assert self.listing.page(1000, archived=True) == archived
+        assert self.listing.pinned() == pinned
+        assert self.listing.page(1000) == [c for c in newest_first if c not in archived + pinned]
+
+    @rule(query=TEXT)
+    def search_for_anything(self, query: str) -> None:
+        self.search_for(query)
+
+    @rule(message=messages, start=st.integers(0, 18), length=st.integers(1, 4))
+    def search_for_a_piece(self, message: str, start: int, length: int) -> None:
+        kept = self.messages_kept.get(message)
+        self.search_for(kept.text[start : start + length] if kept else "")
+
+    def search_for(self, query: str) -> None:
+        """What is found is what a look at every text finds; a reply counts once it has ended."""
+        terms = terms_of(query)
+        try:
+            found = self.search.find(Asked(query), limit=1000)
+        except TooShort:
+            assert all(len(word) == 1 for term in terms for word in term.split())
+            return
+        ended = [m for m in self.messages_kept.values() if self.live(m.id) and m.status in ENDED]
+        texts = {m.id: m.text for m in ended} | {c: self.chats_kept[c].title for c in self.chats_kept}
+        for chat in self.chats_deleted:
+            texts.pop(chat, None)
+        right = {id for id, text in texts.items() if terms and all(t in fold(text) for t in terms)}
+        going_on = {m.id for m in self.messages_kept.values() if m.status not in ENDED}
+        assert {hit.message_id or hit.conversation_id for hit in found.hits} - going_on == right
 
 
 TestStorageModel = StorageModel.TestCase

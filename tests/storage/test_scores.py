@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from storage.branches import Branches
-from storage.conversations import Conversations
+from storage.conversations import Conversations, utc_now
 from storage.database import Database
 from storage.errors import NotFound
+from storage.listing import Listing
 from storage.records import NewScores
 from storage.scores import Scores
 from tests.storage.examples import a_continuation, a_turn, an_end
@@ -45,6 +48,8 @@ def test_scores_go_with_their_reply(database: Database, conversations: Conversat
     branches.delete(turn.conversation.id, turn.reply.id)
     with pytest.raises(NotFound):
         scores.get(turn.reply.id)
-    conversations.delete(turn.conversation.id)
+    listing = Listing(database)
+    listing.delete(turn.conversation.id)
+    listing.purge(utc_now() + timedelta(seconds=1))
     with pytest.raises(NotFound):
         scores.keep(turn.reply.id, SCORES)

@@ -13,7 +13,7 @@ from tests.inference.doubles import prepare_double
 from web.bench_web import LABELS, Sizes, run_bench_web
 from web.settings import Settings
 
-SMALL = Sizes(messages=8, long_chars=9_000, opened=2, rendered=2)
+SMALL = Sizes(messages=8, long_chars=9_000, opened=2, rendered=2, found=40, imported=3)
 
 
 def double(folder: Path, *_: object) -> PreparedModel:

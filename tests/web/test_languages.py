@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.web import texts
 from tests.web.serving import Served
 from web.language import Language
 from web.languages import CATALOGUES, asked_for, load_languages, read_catalogue
-from web.wording import day_label, thought_words, waiting_line
+from web.wording import day_label, label_in_words, thought_words, waiting_line
 
 Serve = Callable[..., Served]
 
@@ -29,7 +30,7 @@ MARKUP = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<!doctype html>", re.DOTAL
 OPAQUE_CALL = re.compile(r"\b(?:t|plural|msgid)\(\s*(?:`|'|\"[^\"]*\"\s*\+).*")
 COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
 STRING = re.compile(r'["`]([A-Z][a-z][^"`\n]*)["`]')
-KEYS = {"ArrowUp", "Ctrl + /", "Enter", "Escape"}
+KEYS = {"ArrowDown", "ArrowUp", "Ctrl + /", "Ctrl + K", "Enter", "Escape", "Home", "Tab"}
 SPOKEN = re.compile(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"')
 
 
@@ -195,7 +196,9 @@ def test_numbers_days_and_times_follow_the_language(korean: Language) -> None:
     assert english.short_number(134_515_008) == "135 million"
     assert korean.short_number(134_515_008) == "1.35억"
     assert english.number(12_345.678, 1) == "12,345.7"
-    assert korean.t(day_label(0)) == "오늘"
+    today = date(2026, 11, 29)
+    labels = [label_in_words(korean, day_label(today - timedelta(days=age), today)) for age in (0, 1, 7, 8)]
+    assert labels == ["오늘", "어제", "지난 7일", "2026년 11월"]
     assert waiting_line(english, Queued(2, eta_s=20.4)) == "2nd in line, about 20 s"
     assert waiting_line(korean, Queued(2, eta_s=200)) == "2번째 차례, 약 3분"
     assert waiting_line(english, Prefill(1, 1, 0)) == "reading 1 of 1 token, 0 warm"

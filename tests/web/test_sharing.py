@@ -34,7 +34,8 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_without_a_session_every_page_is_the_pairing_page(closed: Served) -> None:
     for base in (closed.url, closed.lan_url):
-        for path in ("/", "/c/nobody", "/nowhere", "/api/pairing-code", "/ws", "/pair/", "//", "/static"):
+        finding = ("/conversations", "/search?q=ab", "/search/quick?q=ab")
+        for path in ("/", "/c/nobody", *finding, "/api/pairing-code", "/ws", "/pair/", "//", "/static"):
             response = httpx2.get(base + path)
             assert response.status_code == 401, path
             assert "Connect this device" in response.text
@@ -43,7 +44,8 @@ def test_without_a_session_every_page_is_the_pairing_page(closed: Served) -> Non
 
 
 def test_without_a_session_nothing_is_changed_and_no_socket_opens(closed: Served) -> None:
-    for path in ("/api/pairing-code", "/api/conversations/x/delete", "/api/conversations/x/rename", "/"):
+    verbs = ("delete", "restore", "rename", "pin", "archive")
+    for path in ("/api/pairing-code", *(f"/api/conversations/x/{verb}" for verb in verbs), "/"):
         response = closed.post(path, {})
         assert response.status_code == 401
         assert response.json() == {"error": "This device is not connected."}

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from inference.token_pieces import Piece
+from inference.text_pieces import TextPiece
 from tests.inference.doubles import prepare_double
 from tests.web.serving import Served
 from web.token_table import LIMITS, MAX_SHOWN, harmless, piece_groups
@@ -116,11 +116,11 @@ def test_another_site_s_form_is_refused(serve: Serve) -> None:
 
 
 def test_pieces_of_one_character_stand_together() -> None:
-    pieces = [Piece(n, parts) for n, parts in enumerate([("a",), (" ", b"\xeb"), (b"\xb0\xb0",), ("b",)])]
+    pieces = [TextPiece(n, parts) for n, parts in enumerate([("a",), (" ", b"\xeb"), (b"\xb0\xb0",), ("b",)])]
     assert [(len(group.pieces), group.whole) for group in piece_groups(pieces)] == [
         (1, ""),
         (2, "배"),
         (1, ""),
     ]
-    (left,) = piece_groups([Piece(0, (b"\xeb",))])
+    (left,) = piece_groups([TextPiece(0, (b"\xeb",))])
     assert left.whole == ""

@@ -1,4 +1,4 @@
-"""What becomes of a deleted branch, and of what was computed for it."""
+"""What becomes of a deleted branch or conversation, and of what was computed for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from web.settings import Settings
 WAIT_S = 20
 
 
-def test_a_deleted_branch_is_forgotten_and_what_the_others_read_stays_warm(tmp_path: Path) -> None:
+def test_what_is_deleted_is_forgotten_a_minute_later_and_what_others_read_stays_warm(tmp_path: Path) -> None:
     asyncio.run(_delete_and_empty(tmp_path))
 
 
@@ -59,6 +59,12 @@ async def _delete_and_empty(folder: Path) -> None:
         assert services.engine.cached_tokens(cold) < before[1] - 200
         with pytest.raises(NotFound):
             services.branches.restore(chat, gone.parent_id or "")
+        services.listing.delete(chat)
+        assert services.engine.cached_tokens(warm) == before[0]
+        await asyncio.to_thread(services.trash.empty, utc_now())
+        assert services.engine.cached_tokens(warm) < before[0] - 200
+        with pytest.raises(NotFound):
+            services.listing.restore(chat)
 
 
 async def _say(services: Services, command: Send | Edit) -> tuple[str, MessageRecord]:

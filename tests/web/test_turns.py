@@ -16,7 +16,9 @@ from storage.database import Database
 from storage.records import NewTurn, StartedTurn
 from tests.inference.doubles import prepare_double, scripted_loader
 from web.app import build_app
+from web.beginning import Beginnings
 from web.commands import Send
+from web.further_replies import FurtherReplies
 from web.prompts import as_json
 from web.services import Services
 from web.settings import Settings
@@ -68,9 +70,9 @@ async def _send_and_go(folder: Path) -> None:
         services: Services = state["services"]  # type: ignore[index]
         assert await asyncio.to_thread(ready.wait, WAIT_S)
         conversations = HeldConversations(database)
-        turns = Turns(
-            services.engine, conversations, services.generations, services.prompts, services.rereading
-        )
+        prompts = services.prompts
+        beginnings = Beginnings(services.engine, conversations, services.generations, prompts)
+        turns = Turns(beginnings, FurtherReplies(beginnings, prompts, services.rereading), prompts)
         sending = asyncio.create_task(turns.begin(Send(id="one", text="hello")))
         assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
         sending.cancel()

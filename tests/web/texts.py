@@ -25,7 +25,15 @@ SCRIPT_CALL = re.compile(
     r'\b(?:t|msgid)\(\s*(?P<text>"(?:[^"\\]|\\.)*")'
     r'|\bplural\(\s*(?P<one>"(?:[^"\\]|\\.)*"),\s*(?P<many>"(?:[^"\\]|\\.)*")'
 )
-TERMINAL = ("web/ask.py", "web/bench", "web/cli.py", "web/ending.py", "web/server.py", "web/terminal.py")
+TERMINAL = (
+    "web/ask.py",
+    "web/bench",
+    "web/cli.py",
+    "web/ending.py",
+    "web/server.py",
+    "web/terminal.py",
+    "web/transfer_cli.py",
+)
 NEVER_SHOWN = (
     "inference/bench/",
     "inference/backends/quality.py",

@@ -5,7 +5,6 @@ Only tokenizer.json is read, so that models can be compared that are not loaded.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -16,14 +15,14 @@ from pathlib import Path
 from tokenizers import Encoding, Tokenizer
 
 from inference.errors import ModelUnusable
+from inference.pieces import Pieces
 
 LARGEST_FILE = 64 * 2**20
 KEPT_TOKENIZERS = 4
-_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """One token. `parts` spell it: text, and bytes where it holds a character only in part."""
 
     token_id: int
@@ -35,20 +34,6 @@ class Piece:
         return b"".join(part if isinstance(part, bytes) else part.encode() for part in self.parts)
 
 
-def byte_alphabet() -> dict[str, int]:
-    """The byte that each character of byte-level BPE stands for.
-
-    Printable bytes of Latin-1 stand for themselves, all others for the characters from U+0100 on, in order.
-    Source: `bytes_to_unicode` in OpenAI's GPT-2 (src/encoder.py).
-    """
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
-    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
-
-
-ALPHABET = byte_alphabet()
-
-
 class TextTokenizer:
     """A tokenizer without its model: immutable once it is read."""
 
@@ -56,11 +41,8 @@ class TextTokenizer:
         """Special tokens spelled in a text count as text from now on, as in a message."""
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
-        self._added = {i: token.content for i, token in tokenizer.get_added_tokens_decoder().items()}
+        self._vocabulary = Pieces(tokenizer)
         self._unknown = getattr(tokenizer.model, "unk_token", None)
-        kinds = [part.__getstate__() for part in (tokenizer.pre_tokenizer, tokenizer.decoder) if part]
-        self._byte_level = any(b"ByteLevel" in kind for kind in kinds)
-        self._byte_tokens = any(b"ByteFallback" in kind for kind in kinds)
 
     @classmethod
     def read(cls, file: Path) -> TextTokenizer:
@@ -75,27 +57,22 @@ class TextTokenizer:
         except Exception as error:  # the tokenizers library raises bare Exception on a bad file
             raise _unreadable(file, error) from error
 
-    def pieces(self, text: str) -> tuple[Piece, ...]:
+    def pieces(self, text: str) -> tuple[TextPiece, ...]:
         """The tokens of a text, in its order."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return tuple(self._pieces(encoding, text))
 
-    def _pieces(self, encoding: Encoding, text: str) -> Iterator[Piece]:
+    def _pieces(self, encoding: Encoding, text: str) -> Iterator[TextPiece]:
         for token_id, token, (start, end) in zip(
             encoding.ids, encoding.tokens, encoding.offsets, strict=True
         ):
-            yield Piece(token_id, self._parts(token_id, token, text[start:end]))
+            yield TextPiece(token_id, self._parts(token_id, token, text[start:end]))
 
     def _parts(self, token_id: int, token: str, covered: str) -> tuple[str | bytes, ...]:
-        if token_id in self._added:
-            return (self._added[token_id],)
         if token == self._unknown:
             return (token,)
-        if self._byte_level and all(character in ALPHABET for character in token):
-            return spelled(bytes(ALPHABET[character] for character in token))
-        if self._byte_tokens and (found := _BYTE_TOKEN.fullmatch(token)):
-            return spelled(bytes([int(found[1], 16)]))
-        return (covered,)
+        raw = self._vocabulary.exact(token_id)
+        return (covered,) if raw is None else spelled(raw)
 
 
 def spelled(raw: bytes) -> tuple[str | bytes, ...]:

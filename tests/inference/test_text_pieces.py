@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from inference.errors import ModelUnusable
-from inference.token_pieces import ALPHABET, KEPT_TOKENIZERS, LARGEST_FILE, TextTokenizer, TokenizerShelf
+from inference.pieces import ALPHABET
+from inference.text_pieces import KEPT_TOKENIZERS, LARGEST_FILE, TextTokenizer, TokenizerShelf
 from tests.inference.doubles import byte_tokenizer
 
 

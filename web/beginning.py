@@ -1,0 +1,143 @@
+"""How a reply begins once its request fits: store, and queue it in a place that is kept. Event loop; storage
+runs in pool threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from inference.context import QUESTION_KEY, ContextFit
+from inference.engine import Engine
+from inference.model_loader import Tokenizing
+from inference.types import GenerationRequest, SamplingParams
+from storage.conversations import Conversations
+from storage.errors import NotFound
+from storage.records import AskedContinuation, AskedReply, AskedTurn, MessageRecord, StartedTurn
+from web.errors import Refused
+from web.generation import Generation, Prior
+from web.generations import Generations
+from web.prompts import Branch, Prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A stored turn and its running reply; None when a repeated command's reply has already ended.
+
+    `asks` whether the question came with the command, and not only its reply.
+    """
+
+    turn: StartedTurn
+    generation: Generation | None
+    asks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prompt that fits, and all that is to be asked and kept for its reply."""
+
+    tokenizing: Tokenizing
+    branch: Branch
+    params: SamplingParams
+    fitted: ContextFit
+    request: GenerationRequest
+    context: dict[str, Any]
+
+    def cut_id(self, question_id: str) -> str | None:
+        """The first message that is read; `question_id` stands for the question."""
+        return question_id if self.fitted.cut_key == QUESTION_KEY else self.fitted.cut_key
+
+
+class Beginnings:
+    """Prepares, stores and starts replies, whatever they answer."""
+
+    def __init__(
+        self, engine: Engine, conversations: Conversations, generations: Generations, prompts: Prompts
+    ) -> None:
+        self.conversations = conversations
+        self._engine = engine
+        self._generations = generations
+        self._prompts = prompts
+
+    async def prepare(
+        self,
+        tokenizing: Tokenizing,
+        branch: Branch,
+        text: str,
+        params: SamplingParams,
+        *,
+        begun: tuple[int, ...] = (),
+        whole: Branch | None = None,
+    ) -> Prepared:
+        """What is to be asked of the model for a text after a branch. Raises `MessageTooLong`.
+
+        `begun` are the reply's own tokens where it goes on; `whole` is then the branch with it.
+        """
+
+        def timed() -> tuple[ContextFit, float]:
+            started = time.perf_counter()
+            fitted = self._prompts.fit(tokenizing, branch, text, params, begun)
+            return fitted, time.perf_counter() - started
+
+        fitted, seconds = await run_in_threadpool(timed)
+        request, context = self._prompts.request(tokenizing, whole or branch, fitted, params)
+        context["tokenize_s"] = seconds
+        return Prepared(tokenizing, branch, params, fitted, request, context)
+
+    async def begin(
+        self, store: Callable[[], StartedTurn], prepared: Prepared, *, asks: bool, prior: Prior | None = None
+    ) -> Begun:
+        """Store with `store`, and start."""
+        # What is stored is answered, even where the socket that asked for it has gone meanwhile.
+        return await asyncio.shield(self._store_and_start(store, prepared, asks, prior))
+
+    async def _store_and_start(
+        self, store: Callable[[], StartedTurn], prepared: Prepared, asks: bool, prior: Prior | None
+    ) -> Begun:
+        """Store while a place in the queue is kept for the request, which it names."""
+        with self._engine.reserve() as place:
+            started = await run_in_threadpool(store)
+            reply_id, conversation_id = started.reply.id, started.conversation.id
+            if started.repeated:
+                return Begun(started, self._generations.get(reply_id), asks)
+            # Chats take turns: each is a client.
+            request = replace(prepared.request, id=reply_id, client=conversation_id, owner=conversation_id)
+            generation = self._generations.start(conversation_id, request, prepared.context, place, prior)
+            return Begun(started, generation, asks)
+
+    async def earlier(self, asked: AskedTurn | AskedReply | AskedContinuation) -> Begun | None:
+        """What a repeated command gave before; None where its id is new. Raises `Conflict`."""
+        earlier = await run_in_threadpool(self.conversations.earlier, asked)
+        if earlier is None:
+            return None
+        return Begun(earlier, self._generations.get(earlier.reply.id), isinstance(asked, AskedTurn))
+
+    async def message(self, conversation_id: str, message_id: str) -> MessageRecord:
+        """A stored message. Raises `NotFound`."""
+        return await run_in_threadpool(self.conversations.message, message_id, conversation_id)
+
+    async def refuse_while_written(self, conversation_id: str, message_id: str) -> None:
+        """Raises `Refused` while a reply is being written that is this message or comes after it."""
+        for running in self._generations.in_conversation(conversation_id):
+            branch = await run_in_threadpool(self.conversations.path, conversation_id, running.reply_id)
+            if any(message.id == message_id for message in branch):
+                raise _still_written()
+
+    def refuse_unfinished(self, parent_id: str | None) -> None:
+        """Raises `Refused` while that message is being written."""
+        if parent_id is not None and self._generations.get(parent_id) is not None:
+            raise _still_written()
+
+
+def _still_written() -> Refused:
+    return Refused("busy", "The last reply is still being written. Wait for it, or stop it first.")
+
+
+def not_found(message_id: str) -> NotFound:
+    """What is said of a message that is not there, or that another kind of message would have to be."""
+    return NotFound(f"There is no message {message_id}.")
