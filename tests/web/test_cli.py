@@ -210,7 +210,7 @@ def test_ask_prints_the_reply_alone_on_standard_output(environment: dict[str, st
 
 
 def test_the_page_answers_while_the_model_is_still_loading(environment: dict[str, str], tiny: Path) -> None:
-    with running(environment, "--model", str(tiny)) as (address, _):
+    with running(environment, "--model", str(tiny), "--backend", "transformers") as (address, _):
         page = httpx2.get(address)
         health = httpx2.get(f"{address}/health").json()
     assert page.status_code == 200

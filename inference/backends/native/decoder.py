@@ -105,6 +105,8 @@ def _refuse_other_arithmetic(config: JsonObject) -> None:
 
 def _frequencies(config: JsonObject, head_dim: int) -> tuple[float, ...]:
     parameters: dict[str, Any] = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if any(isinstance(value, dict) for value in parameters.values()):
+        raise Unfit("Its layers do not rotate alike.")
     theta = float(parameters.get("rope_theta") or config.get("rope_theta") or 10_000.0)
     plain = [theta ** (-i / head_dim) for i in range(0, head_dim, 2)]
     kind = parameters.get("rope_type") or parameters.get("type") or "default"

@@ -60,7 +60,8 @@ typedef struct {
     int64_t chunk, length;
 } kv_view;
 
-enum { LOGITS_NONE = 0, LOGITS_LAST = 1, LOGITS_ALL = 2, MOST_TOKENS = 256, OUT_OF_MEMORY = 1, BAD_TOKEN = 2, BAD_RUN = 3 };
+enum { LOGITS_NONE = 0, LOGITS_LAST = 1, LOGITS_ALL = 2, MOST_TOKENS = 256 };
+enum { OUT_OF_MEMORY = 1, BAD_TOKEN = 2, BAD_RUN = 3 };
 
 /* Append runs[i] tokens to sequence i, at most MOST_TOKENS together; there has to be room for them. `logits` gets a
  * row of `vocab` for each run's last token, or for every token. The views' lengths are the caller's to raise.
