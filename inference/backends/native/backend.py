@@ -45,7 +45,7 @@ class NativeBackend:
         library = load_library()
         threads = threads or usable_cores()
         self._memory = KVMemory(library, decoder, prepared.context_window)
-        self._model = NativeModel(library, decoder, threads, kernels)
+        self._model = NativeModel(library, decoder, threads, source.packed_bytes, kernels)
         try:
             source.load(self._model)
         except BaseException:

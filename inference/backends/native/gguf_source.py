@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.backends.native.decoder import Decoder, Unfit
-from inference.backends.native.library import MATRICES
+from inference.backends.native.library import MATRICES, packed_bytes
 from inference.backends.native.model import NativeModel
 from inference.backends.native.slots import TOP, Slot, check_slots
 from inference.models.gguf_header import GgufHeader, TensorInfo
@@ -53,6 +53,15 @@ class GgufSource:
                 readable = ", ".join(name for name, _ in FORMATS.values())
                 raise Unfit(f"{tensor.name} is stored as {type_name(tensor.kind)}; it runs {readable}.")
         check_slots({slot: tensor.shape for slot, tensor in self._tensors.items()}, decoder)
+
+    @property
+    def packed_bytes(self) -> int:
+        """What its matrices will take."""
+        return sum(
+            packed_bytes(FORMATS[tensor.kind][1], tensor.shape)
+            for slot, tensor in self._tensors.items()
+            if slot.name in MATRICES
+        )
 
     def load(self, model: NativeModel) -> None:
         """Give every tensor to the model. Of the file, one at a time is in this process's memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ SPAN = 128
 Q4_0, Q4_1, Q8_0, NF4 = range(4)
 BLOCK_BYTES = {Q4_0: 18, Q4_1: 20, Q8_0: 34, NF4: 18}
 """Formats, as in `blocks.h`, and what 32 weights take in each."""
+
+GROUP = 16
 
 LOGITS_NONE, LOGITS_LAST, LOGITS_ALL = range(3)
 OUT_OF_MEMORY, BAD_TOKEN = 1, 2
@@ -56,6 +58,7 @@ class ModelConfig(ctypes.Structure):
         ("frequencies", POINTER(c_double)),
         ("kernels", c_char_p),
         ("threads", c_int32),
+        ("weight_bytes", c_size_t),
     ]
 
 
@@ -74,14 +77,15 @@ class KVShape(ctypes.Structure):
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ondol_source_hash": (c_char_p, []),
     "ondol_kernels_name": (c_char_p, [c_char_p]),
-    "ondol_matrix_pack": (c_void_p, [c_int, c_int, c_int, c_void_p, c_void_p]),
-    "ondol_matrix_quantize": (c_void_p, [c_int, c_int, c_int, c_void_p]),
+    "ondol_matrix_pack": (c_void_p, [c_int, c_int, c_int, c_void_p, c_void_p, c_void_p]),
+    "ondol_matrix_quantize": (c_void_p, [c_int, c_int, c_int, c_void_p, c_void_p]),
     "ondol_matrix_free": (None, [c_void_p]),
     "ondol_matrix_row": (None, [c_void_p, c_int, c_void_p]),
     "ondol_model_create": (c_void_p, [POINTER(ModelConfig)]),
     "ondol_model_free": (None, [c_void_p]),
     "ondol_model_set_matrix": (c_int, [c_void_p, c_int, c_int, c_void_p]),
     "ondol_model_set_vector": (c_int, [c_void_p, c_int, c_int, c_void_p, c_int]),
+    "ondol_model_room": (c_void_p, [c_void_p]),
     "ondol_model_kernels": (c_char_p, [c_void_p]),
     "ondol_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int, c_void_p]),
     "ondol_kv_copy": (
@@ -99,6 +103,12 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 PLAIN = "plain C"
 """The name of the kernels that run on any CPU, slowly."""
+
+
+def packed_bytes(kind: int, shape: tuple[int, ...]) -> int:
+    """What a matrix of `shape` [rows, cols] takes in the kernels' memory: whole groups of rows."""
+    rows, cols = shape
+    return -(-rows // GROUP) * GROUP * (cols // 32) * BLOCK_BYTES[kind] + 64
 
 
 def fastest_kernels() -> str:

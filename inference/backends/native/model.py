@@ -31,8 +31,14 @@ class NativeModel:
     """Owns what the C side allocated, until `close`."""
 
     def __init__(
-        self, library: ctypes.CDLL, decoder: Decoder, threads: int, kernels: str | None = None
+        self,
+        library: ctypes.CDLL,
+        decoder: Decoder,
+        threads: int,
+        weight_bytes: int = 0,
+        kernels: str | None = None,
     ) -> None:
+        """weight_bytes: what the matrices will take, for them to lie together."""
         self._library = library
         self._decoder = decoder
         self.weight_bytes = 0
@@ -50,10 +56,12 @@ class NativeModel:
             frequencies=frequencies,
             kernels=kernels.encode() if kernels else None,
             threads=threads,
+            weight_bytes=weight_bytes,
         )
         self._model = library.ondol_model_create(config)
         if not self._model:
-            raise OutOfMemory(f"no threads or working memory for {threads} threads")
+            raise OutOfMemory(f"{weight_bytes:,} bytes of weights, and {threads} threads")
+        self._room = library.ondol_model_room(self._model)
 
     @property
     def kernels(self) -> str:
@@ -72,13 +80,13 @@ class NativeModel:
         """A matrix of `shape` [rows, cols] from the blocks of a file, row i from its row order[i]."""
         rows, cols = shape
         places = None if order is None else order.ctypes.data
-        matrix = self._library.ondol_matrix_pack(kind, rows, cols, raw.ctypes.data, places)
+        matrix = self._library.ondol_matrix_pack(kind, rows, cols, raw.ctypes.data, places, self._room)
         self._take(layer, name, matrix, shape, raw.nbytes)
 
     def quantize_matrix(self, layer: int, name: str, kind: int, values: npt.NDArray[np.float32]) -> None:
         """A matrix from its values, quantized here to NF4 or Q8_0."""
         rows, cols = values.shape
-        matrix = self._library.ondol_matrix_quantize(kind, rows, cols, values.ctypes.data)
+        matrix = self._library.ondol_matrix_quantize(kind, rows, cols, values.ctypes.data, self._room)
         self._take(layer, name, matrix, values.shape, values.size // BLOCK * BLOCK_BYTES[kind])
 
     def _take(self, layer: int, name: str, matrix: int | None, shape: tuple[int, ...], size: int) -> None:

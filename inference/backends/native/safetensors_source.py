@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.backends.native.decoder import Decoder, Unfit
-from inference.backends.native.library import MATRICES, NF4, Q8_0
+from inference.backends.native.library import MATRICES, NF4, Q8_0, packed_bytes
 from inference.backends.native.model import NativeModel
 from inference.backends.native.slots import TOP, Slot, check_slots
 from inference.models.prepared import PreparedModel
@@ -66,6 +66,15 @@ class SafetensorsSource:
         if decoder.tied:
             self._tensors.pop(Slot(TOP, "head"), None)
         check_slots({slot: tensor.shape for slot, tensor in self._tensors.items()}, decoder)
+
+    @property
+    def packed_bytes(self) -> int:
+        """What its matrices will take."""
+        return sum(
+            packed_bytes(self._format(slot, tensor), tensor.shape)
+            for slot, tensor in self._tensors.items()
+            if slot.name in MATRICES
+        )
 
     def load(self, model: NativeModel) -> None:
         """Give every tensor to the model, one at a time in memory."""

@@ -49,11 +49,12 @@ uint16_t float_to_half(float value) {
 
 /* `source` holds `rows` rows of blocks. order: the row of the source that becomes row i, or NULL for i itself.
  * Rows beyond the last fill their group with scales of zero. NULL when there is no memory. */
-matrix *ondol_matrix_pack(int format, int rows, int cols, const uint8_t *source, const int32_t *order) {
+matrix *ondol_matrix_pack(int format, int rows, int cols, const uint8_t *source, const int32_t *order,
+                          arena *room) {
     const format_info *info = &formats[format];
     int blocks = cols / BLOCK, head = info->halves * 2;
     size_t row_bytes = (size_t)blocks * info->source_bytes;
-    matrix *w = ondol_matrix_empty(format, rows, cols);
+    matrix *w = ondol_matrix_empty(format, rows, cols, room);
     if (!w) return NULL;
     for (int row = 0; row < rows; row++) {
         const uint8_t *in = source + (size_t)(order ? order[row] : row) * row_bytes;
@@ -68,12 +69,14 @@ matrix *ondol_matrix_pack(int format, int rows, int cols, const uint8_t *source,
     return w;
 }
 
-matrix *ondol_matrix_empty(int format, int rows, int cols) {
+matrix *ondol_matrix_empty(int format, int rows, int cols, arena *room) {
     matrix *w = malloc(sizeof *w);
     if (!w) return NULL;
-    *w = (matrix){format, rows, cols, (rows + GROUP - 1) / GROUP, 0, NULL};
+    *w = (matrix){.format = format, .rows = rows, .cols = cols, .groups = (rows + GROUP - 1) / GROUP};
     w->bytes = (size_t)w->groups * group_size(w);
-    w->data = map_zeros(w->bytes);
+    w->data = take_from(room, w->bytes);
+    w->borrowed = w->data != NULL;
+    if (!w->borrowed) w->data = map_zeros(w->bytes);
     if (w->data) return w;
     free(w);
     return NULL;
@@ -81,7 +84,7 @@ matrix *ondol_matrix_empty(int format, int rows, int cols) {
 
 void ondol_matrix_free(matrix *w) {
     if (!w) return;
-    unmap(w->data, w->bytes);
+    if (!w->borrowed) unmap(w->data, w->bytes);
     free(w);
 }
 

@@ -39,6 +39,7 @@ typedef struct {
     int32_t format, rows, cols, groups;
     size_t bytes;
     uint8_t *data;
+    int borrowed; /* from an arena */
 } matrix;
 
 static inline size_t group_size(const matrix *w) {

@@ -107,7 +107,8 @@ model *ondol_model_create(const model_config *config) {
     m->layers = calloc((size_t)config->layers, sizeof *m->layers);
     m->scratch = calloc((size_t)config->threads, sizeof *m->scratch);
     m->threads = pool_create(config->threads);
-    int made = m->frequencies && m->layers && m->scratch && m->threads;
+    m->room = (arena){map_zeros(config->weight_bytes), config->weight_bytes, 0};
+    int made = m->frequencies && m->layers && m->scratch && m->threads && m->room.base;
     for (int i = 0; made && i < config->threads; i++) made = make_scratch(m, &m->scratch[i]);
     if (!made) {
         ondol_model_free(m);
@@ -132,6 +133,7 @@ void ondol_model_free(model *m) {
         void *all[] = {s->tile, s->queries, s->scores, s->wide, s->weighted, s->sums, s->lengths};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++) free(all[j]);
     }
+    unmap(m->room.base, m->room.size);
     workspace_free(&m->work);
     free(m->owned);
     free(m->layers);
@@ -163,5 +165,7 @@ int ondol_model_set_vector(model *m, int index, int slot, const float *values, i
     *place = copy;
     return 0;
 }
+
+arena *ondol_model_room(model *m) { return &m->room; }
 
 const char *ondol_model_kernels(const model *m) { return m->k->name; }

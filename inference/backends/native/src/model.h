@@ -43,6 +43,7 @@ struct model {
     const kernels *k;
     pool *threads;
     layer top, *layers;
+    arena room;
     matrix **owned;
     int owned_count;
     scratch *scratch;

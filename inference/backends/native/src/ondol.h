@@ -4,6 +4,7 @@
 #define ONDOL_H
 
 #include "blocks.h"
+#include "memory.h"
 
 /* SHA-256 of the sources that this library was compiled from. */
 const char *ondol_source_hash(void);
@@ -11,9 +12,10 @@ const char *ondol_source_hash(void);
 /* The name of the kernels that run here: the fastest for NULL or "", else those asked for; NULL if they cannot. */
 const char *ondol_kernels_name(const char *wanted);
 
-matrix *ondol_matrix_pack(int format, int rows, int cols, const uint8_t *source, const int32_t *order);
-matrix *ondol_matrix_empty(int format, int rows, int cols);
-matrix *ondol_matrix_quantize(int format, int rows, int cols, const float *values);
+/* `room`: of the model that the matrix is for (`ondol_model_room`); NULL, or a full one, for memory of its own. */
+matrix *ondol_matrix_pack(int format, int rows, int cols, const uint8_t *source, const int32_t *order, arena *room);
+matrix *ondol_matrix_empty(int format, int rows, int cols, arena *room);
+matrix *ondol_matrix_quantize(int format, int rows, int cols, const float *values, arena *room);
 void ondol_matrix_free(matrix *w);
 void ondol_matrix_row(const matrix *w, int row, float *out);
 
@@ -23,6 +25,7 @@ typedef struct {
     const double *frequencies; /* [head_dim / 2], radians per token; copied */
     const char *kernels;       /* a name, or NULL for the fastest */
     int32_t threads;
+    size_t weight_bytes; /* that matrices will take together */
 } model_config;
 
 typedef struct model model;
@@ -47,6 +50,7 @@ enum vector_slot {
 /* NULL when memory is short or the kernels are not there. */
 model *ondol_model_create(const model_config *config);
 void ondol_model_free(model *m);
+arena *ondol_model_room(model *m);
 /* The model owns the matrix from now on (the same one may be given twice). layer -1 for what belongs to none. */
 int ondol_model_set_matrix(model *m, int layer, int slot, matrix *w);
 int ondol_model_set_vector(model *m, int layer, int slot, const float *values, int count);

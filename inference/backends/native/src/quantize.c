@@ -46,8 +46,8 @@ static void put_q8_0(const float *x, uint8_t *block, int lane) {
 
 /* A matrix in NF4, with a scale for every 64 columns as bitsandbytes has it, or in Q8_0. NULL for any other format,
  * and when there is no memory. */
-matrix *ondol_matrix_quantize(int format, int rows, int cols, const float *values) {
-    matrix *w = format == NF4 || format == Q8_0 ? ondol_matrix_empty(format, rows, cols) : NULL;
+matrix *ondol_matrix_quantize(int format, int rows, int cols, const float *values, arena *room) {
+    matrix *w = format == NF4 || format == Q8_0 ? ondol_matrix_empty(format, rows, cols, room) : NULL;
     for (int row = 0; w && row < rows; row++) {
         uint8_t *block = w->data + (size_t)(row / GROUP) * group_size(w);
         const float *x = values + (size_t)row * (size_t)cols;

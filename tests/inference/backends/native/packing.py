@@ -41,6 +41,7 @@ def packed(
         cols,
         unaligned.ctypes.data,
         None if order is None else order.ctypes.data,
+        None,
     )
     try:
         yield matrix

@@ -14,7 +14,7 @@ static uint32_t draw(void) { return state = state * 1664525u + 1013904223u, stat
 static float real(void) { return (float)(draw() % 2001) / 1000 - 1; }
 
 /* Random blocks with small scales, at an odd address of just their size. */
-static matrix *random_matrix(int format, int rows, int cols) {
+static matrix *random_matrix(int format, int rows, int cols, arena *room) {
     size_t block = formats[format].source_bytes, bytes = (size_t)rows * (cols / BLOCK) * block;
     uint8_t *whole = malloc(bytes + 1), *source = whole + 1;
     for (size_t i = 0; i < bytes; i++) source[i] = (uint8_t)draw();
@@ -25,7 +25,7 @@ static matrix *random_matrix(int format, int rows, int cols) {
         }
     int32_t *order = malloc((size_t)rows * sizeof *order);
     for (int i = 0; i < rows; i++) order[i] = rows - 1 - i;
-    matrix *w = ondol_matrix_pack(format, rows, cols, source, order);
+    matrix *w = ondol_matrix_pack(format, rows, cols, source, order, room);
     free(whole);
     free(order);
     return w;
@@ -45,23 +45,23 @@ static void put(model *m, int layer, int slot, matrix *w) {
 static model *random_model(const char *name, int format, int threads) {
     double frequencies[8];
     for (int i = 0; i < 8; i++) frequencies[i] = 1.0 / (1 + i);
-    model_config c = {2, 96, 160, 6, 2, 16, 77, 1e-5f, frequencies, name, threads};
+    model_config c = {2, 96, 160, 6, 2, 16, 77, 1e-5f, frequencies, name, threads, 50000};
     model *m = ondol_model_create(&c);
     if (!m) return NULL;
     int q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
     state = 7;
-    matrix *embedding = random_matrix(format, c.vocab, c.hidden);
+    matrix *embedding = random_matrix(format, c.vocab, c.hidden, ondol_model_room(m));
     put(m, -1, EMBEDDING, embedding);
     put(m, -1, HEAD, embedding);
     vector(m, -1, FINAL_NORM, c.hidden);
     for (int l = 0; l < c.layers; l++) {
-        put(m, l, QUERY, random_matrix(format, q, c.hidden));
-        put(m, l, KEY, random_matrix(format, kv, c.hidden));
-        put(m, l, VALUE, random_matrix(format, kv, c.hidden));
-        put(m, l, OUTPUT, random_matrix(format, c.hidden, q));
-        put(m, l, GATE, random_matrix(format, c.inner, c.hidden));
-        put(m, l, UP, random_matrix(format, c.inner, c.hidden));
-        put(m, l, DOWN, random_matrix(format, c.hidden, c.inner));
+        put(m, l, QUERY, random_matrix(format, q, c.hidden, ondol_model_room(m)));
+        put(m, l, KEY, random_matrix(format, kv, c.hidden, ondol_model_room(m)));
+        put(m, l, VALUE, random_matrix(format, kv, c.hidden, ondol_model_room(m)));
+        put(m, l, OUTPUT, random_matrix(format, c.hidden, q, ondol_model_room(m)));
+        put(m, l, GATE, random_matrix(format, c.inner, c.hidden, ondol_model_room(m)));
+        put(m, l, UP, random_matrix(format, c.inner, c.hidden, ondol_model_room(m)));
+        put(m, l, DOWN, random_matrix(format, c.hidden, c.inner, ondol_model_room(m)));
         int counts[VECTOR_SLOTS] = {[ATTENTION_NORM] = c.hidden, [FEED_FORWARD_NORM] = c.hidden,
                                     [QUERY_NORM] = c.head_dim,   [KEY_NORM] = c.head_dim,
                                     [QUERY_BIAS] = q,            [KEY_BIAS] = kv,

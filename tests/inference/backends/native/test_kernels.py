@@ -184,7 +184,7 @@ def test_nf4_is_bitsandbytes_own_but_for_its_whole_numbered_values(
         packed_part, state = quantize_4bit(part, blocksize=64 if width == 64 else 32, quant_type="nf4")
         expected[:, start : start + 64] = dequantize_4bit(packed_part, state).numpy()
         largest[:, start : start + 64] = part.abs().max(1, keepdim=True).values.numpy()
-    matrix = library.ondol_matrix_quantize(NF4, rows, cols, values.ctypes.data)
+    matrix = library.ondol_matrix_quantize(NF4, rows, cols, values.ctypes.data, None)
     found = np.empty_like(values)
     for row in range(rows):
         library.ondol_matrix_row(matrix, row, found[row].ctypes.data)
