@@ -17,7 +17,6 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 from inference.backends import load_backend
 from inference.config import EngineConfig
@@ -40,40 +39,27 @@ from storage.search import Search
 from storage.transfer.exporting import Exports
 from storage.usage import Usage
 from web import (
-    compare,
     devices,
-    finding,
-    learn,
-    moves,
     pages,
-    posts,
     preferences,
-    presets,
-    record,
-    reply_tokens,
-    status,
-    tokens,
-    transfer,
 )
 from web.access import AccessGuard
-from web.assets import Assets
 from web.beginning import Beginnings
-from web.chat import chat
 from web.ending import keep_partials, shut_down
 from web.further_replies import FurtherReplies
 from web.generations import Generations
 from web.hub import Hub
 from web.imports import ImportDesk
 from web.languages import Languages, load_languages
-from web.metrics import metrics
 from web.new_chats import NewChats
-from web.presenter import STATIC, Presenter, static_build
+from web.presenter import Presenter
 from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
 from web.rereading import Rereading
+from web.routes import routes
 from web.scorings import Scorings
 from web.services import Services
-from web.sessions import PAIR_PATH, SessionGuard
+from web.sessions import SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
 from web.telemetry import Telemetry
@@ -166,7 +152,7 @@ def build_app(
             await shut_down(services, database)
 
     return Starlette(
-        routes=_routes(),
+        routes=routes(),
         middleware=[Middleware(AccessGuard, hosts=hosts, languages=languages), *_guard(languages, sharing)],
         exception_handlers={
             404: pages.not_found,
@@ -177,68 +163,6 @@ def build_app(
         },
         lifespan=lifespan,
     )
-
-
-def _routes() -> list[BaseRoute]:
-    return [
-        Route("/", pages.new_chat),
-        Route("/c/{id}", pages.conversation),
-        Route("/c/{id}/earlier", pages.earlier),
-        Route("/conversations", moves.piece),
-        Route("/search", finding.page),
-        Route("/search/quick", finding.quick),
-        Route("/api/conversations/{id}/rename", moves.rename, methods=["POST"]),
-        Route("/api/conversations/{id}/pin", moves.pin, methods=["POST"]),
-        Route("/api/conversations/{id}/archive", moves.archive, methods=["POST"]),
-        Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
-        Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
-        Route("/transfer", transfer.page),
-        Route("/c/{id}/print", transfer.printed),
-        Route("/api/conversations/{id}/export", transfer.export_one),
-        Route("/api/export", transfer.export_all),
-        Route("/api/import", transfer.upload, methods=["POST"]),
-        Route("/api/import/{id}", transfer.progress),
-        Route("/api/import/{id}/cancel", transfer.cancel, methods=["POST"]),
-        Route("/api/messages/{id}/text", posts.source),
-        *_review_routes(),
-        Route("/messages", posts.command, methods=["POST"]),
-        Route("/api/settings", preferences.sheet),
-        Route("/api/opening", preferences.preview, methods=["POST"]),
-        Route("/api/conversations/{id}/settings", preferences.sheet),
-        Route("/api/conversations/{id}/settings", preferences.choose, methods=["POST"]),
-        Route("/api/defaults", preferences.keep_defaults, methods=["POST"]),
-        Route("/api/messages/{id}/pin", preferences.pin, methods=["POST"]),
-        Route("/api/presets/{id}", presets.save, methods=["POST"]),
-        Route("/api/presets/{id}/delete", presets.delete, methods=["POST"]),
-        Route("/api/pairing-code", devices.invite, methods=["POST"]),
-        Route(PAIR_PATH, devices.connected),
-        Route(PAIR_PATH, devices.pair, methods=["POST"]),
-        Route("/tokens", tokens.page, methods=["GET", "POST"]),
-        Route("/tokens/rows", tokens.rows, methods=["POST"]),
-        Route("/tokens.csv", tokens.file, methods=["POST"]),
-        Route("/status", status.page),
-        Route("/status/now", status.now),
-        Route("/learn", learn.page),
-        Route("/metrics", metrics),
-        Route("/health", pages.health),
-        WebSocketRoute("/ws", chat),
-        Route(f"/static/{static_build()}/offline.html", pages.offline),
-        Mount(f"/static/{static_build()}", Assets(directory=STATIC)),
-    ]
-
-
-def _review_routes() -> list[BaseRoute]:
-    """How a reply came about, its tokens, and versions beside each other."""
-    return [
-        Route("/api/messages/{id}/record", record.sheet),
-        Route("/api/messages/{id}/prompt", record.prompt),
-        Route("/compare/{id}", compare.page),
-        Route("/replies/{id}/tokens", reply_tokens.page),
-        Route("/api/replies/{id}/tokens", reply_tokens.window),
-        Route("/api/replies/{id}/scores", reply_tokens.progress),
-        Route("/api/replies/{id}/scores", reply_tokens.begin, methods=["POST"]),
-        Route("/api/replies/{id}/scores/stop", reply_tokens.stop, methods=["POST"]),
-    ]
 
 
 def _guard(languages: Languages, sharing: Sharing | None) -> list[Middleware]:

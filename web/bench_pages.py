@@ -12,9 +12,9 @@ _NAMED = re.compile(r'<(?!link rel="apple-touch-icon")[^>]*? (?:href|src)="(/sta
 _IMPORTED = re.compile(r'^(?:import|export)\b[^;]*?"(\./[^"]+)";', re.MULTILINE)
 
 
-def first_load(url: str) -> int:
+def first_load(url: str, language: str = "en") -> int:
     """The bytes of the empty chat and everything that it loads at once, uncompressed."""
-    page = get(url)
+    page = get(url, language)
     waiting, seen = [urljoin(url, path) for path in _NAMED.findall(page.decode())], set[str]()
     size = len(page)
     while waiting:
@@ -29,12 +29,13 @@ def first_load(url: str) -> int:
     return size
 
 
-def get(url: str) -> bytes:
+def get(url: str, language: str = "en") -> bytes:
     """A page of the server. Raises `BenchFailed` where it is none."""
     parts = urlsplit(url)
     connection = HTTPConnection(parts.netloc, timeout=60)
     try:
-        connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+        address = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("GET", address, headers={"Accept-Language": language})
         response = connection.getresponse()
         body = response.read()
     finally:

@@ -36,6 +36,7 @@ from web import bench_search, bench_transfer
 from web.access import loopback_hosts
 from web.app import build_app
 from web.bench_pages import first_load, get
+from web.languages import load_languages
 from web.server import listen, settled, uvicorn_config
 from web.settings import Settings
 
@@ -47,7 +48,7 @@ RENDERED = 8
 PAUSE_S = 0.002
 START_S = 120
 LABELS = {
-    "first_load_bytes": "first load, uncompressed (bytes)",
+    "first_load_bytes": "first load, uncompressed, in the longest language (bytes)",
     "open_cold_ms": "first opening of {messages:,} messages (ms)",
     "open_p95_ms": "opening {messages:,} messages, p95 of {opened} (ms)",
     "idle_frame_p95_ms": "a frame's way there and back, p95 (ms)",
@@ -85,7 +86,10 @@ def run_bench_web(
     with tempfile.TemporaryDirectory(prefix="ondol-bench-") as folder:
         data_dir = Path(folder)
         with _server(settings, data_dir, prepare) as url:
-            first: dict[str, int | float] = {"first_load_bytes": first_load(url)}
+            languages = [language.code for language in load_languages()]
+            first: dict[str, int | float] = {
+                "first_load_bytes": max(first_load(url, language) for language in languages)
+            }
             figures = {**first, **_measure(url, *fill(data_dir, sizes), sizes)}
             bench_search.fill_many(data_dir, sizes.found)
             figures |= bench_search.measure_finding(url, sizes.opened, _timed, _p95)

@@ -26,7 +26,7 @@ from web.commands import (
 )
 from web.errors import KNOWN_ERRORS, error_frame
 from web.hub import Overflow, Watcher
-from web.presenter import end_seq
+from web.message_views import end_seq
 from web.protocol import Counted, Error, encode
 from web.services import Services
 from web.sessions import device_of

@@ -45,11 +45,13 @@ class Language:
     """What the pages say in one language. Make it with `read`.
 
     `for_scripts` holds what `static/js` shows: the English text, and the forms that it has in this language.
+    `scripts` has the names of the files that show it.
     """
 
     code: str
     locale: Locale
     for_scripts: Mapping[str, Sequence[str]]
+    scripts: Mapping[str, frozenset[str]]
     _translations: gettext.NullTranslations
     _patterns: Sequence[tuple[re.Pattern[str], str]]
 
@@ -60,10 +62,12 @@ class Language:
         file = BytesIO()
         write_mo(file, catalogue)
         file.seek(0)
+        scripts = {_key(m): _scripts(m) for m in messages if _scripts(m)}
         return cls(
             code,
             Locale.parse(code),
-            {_key(m): _forms(m) for m in messages if any(SCRIPTS in name for name, _ in m.locations)},
+            {_key(m): _forms(m) for m in messages if _key(m) in scripts},
+            scripts,
             gettext.GNUTranslations(file) if messages else gettext.NullTranslations(),
             _patterns(messages),
         )
@@ -123,6 +127,10 @@ class Language:
 
 def _key(message: Message) -> str:
     return message.id if isinstance(message.id, str) else message.id[0]
+
+
+def _scripts(message: Message) -> frozenset[str]:
+    return frozenset(name.removeprefix(SCRIPTS) for name, _ in message.locations if name.startswith(SCRIPTS))
 
 
 def _forms(message: Message) -> list[str]:

@@ -17,8 +17,8 @@ from inference.types import ModelPhase, WorkerState
 from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
 from web.language import msgid
+from web.message_views import transcript_view
 from web.opening import Opening
-from web.presenter import transcript_view
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
@@ -97,6 +97,16 @@ async def offline(request: Request) -> Response:
     """The page that a browser keeps, to show it while this server cannot be reached."""
     services: Services = request.state.services
     return HTMLResponse(await run_in_threadpool(services.presenter(request).offline))
+
+
+async def script_texts(request: Request) -> Response:
+    """What scripts say in a language, for those that a page did not begin with."""
+    services: Services = request.state.services
+    code = request.path_params["code"]
+    found = next((language for language in services.languages if language.code == code), None)
+    if found is None:
+        raise HTTPException(404)
+    return Response(msgspec.json.encode(found.for_scripts), media_type="application/json")
 
 
 async def not_found(request: Request, error: Exception) -> Response:

@@ -28,8 +28,9 @@ from web.imports import ImportDesk
 from web.language import Language
 from web.languages import Languages
 from web.listing import read_page
+from web.message_views import NEWEST, message_view, transcript_view
 from web.new_chats import NewChats
-from web.presenter import NEWEST, Presenter, message_view, transcript_view
+from web.presenter import Presenter
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.rereading import Rereading

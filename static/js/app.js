@@ -5,20 +5,19 @@ import { Composer } from "./composer.js";
 import { ContextBar } from "./context-bar.js";
 import { ConversationList } from "./conversation-list.js";
 import { listenForCopying } from "./copy.js";
-import { Editor } from "./editor.js";
+import { Editing } from "./editing.js";
 import { Follow } from "./follow.js";
-import { join, takeSecret } from "./joining.js";
 import { startLanguages, t } from "./language.js";
 import { Opening } from "./opening.js";
 import { listenForPinning, showPinned } from "./pins.js";
 import { PresetRow } from "./presets.js";
+import { fetchPart } from "./parts.js";
 import { newId } from "./protocol.js";
 import { Reach } from "./reach.js";
-import { watchScrollable } from "./scrollable.js";
+import { takeSecret } from "./secret.js";
 import { startShortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { ModelStatus } from "./status.js";
-import { stylesheet } from "./stylesheet.js";
 import { Toast } from "./toast.js";
 import { Transcript } from "./transcript.js";
 
@@ -40,7 +39,7 @@ const parts = {
     changed: () => chat.draftChanged(),
     editLast,
   }),
-  editor: new Editor({
+  editor: new Editing({
     send: (message, text) => chat.sendEdit(message, text),
     changed: () => chat.draftChanged(),
     closed: () => chat.draftChanged(),
@@ -71,7 +70,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       showPinned(parts.transcript.find(frame.message_id), frame.pinned);
       return chat.contextChanged(frame.context);
     }
-    if (frame.type === "conversation_deleted") return import("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
+    if (frame.type === "conversation_deleted") return fetchPart("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
@@ -89,12 +88,6 @@ function settingsChanged(frame) {
   parts.transcript.showSystem(frame.system_html);
   chat.contextChanged(frame.context);
   document.dispatchEvent(new CustomEvent("ondol-settings", { detail: frame.conversation_id }));
-}
-
-/** What is rarely wanted comes when it is. @param {string} module its address @param {...string} sheets its looks */
-async function fetchPart(module, ...sheets) {
-  const [part] = await Promise.all([import(module), ...sheets.map(stylesheet)]);
-  return part;
 }
 
 async function openSettings() {
@@ -132,14 +125,16 @@ document.querySelector('[data-action="connect-device"]')?.addEventListener("clic
 /** A link for connecting was opened in a browser that is let in: only the owner's makes a difference. */
 async function enter() {
   const secret = takeSecret();
-  if (secret?.owner && "guest" in byId("app").dataset && !(await join(secret))) location.replace("/");
+  if (!secret?.owner || !("guest" in byId("app").dataset)) return;
+  const { join } = await fetchPart("./joining.js");
+  if (!(await join(secret))) location.replace("/");
 }
 addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
-watchScrollable(byId("transcript"));
-fetchEarlier();
+once(".message", async () => (await fetchPart("./scrollable.js")).watchScrollable(byId("transcript")));
+once(".earlier", async () => new (await fetchPart("./earlier.js")).Earlier(byId("transcript"))); // in long conversations
 listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));
 const chrome = startChrome();
@@ -175,23 +170,24 @@ function edit(message) {
   parts.editor.open(message).catch(() => sayBelow(message, t("The server could not be reached: what this says could not be fetched.")));
 }
 
-if (at) import("./jump.js").then(({ jump }) => jump(at));
-const startFinder = async () => (await import("./finder.js")).startFinder(byId("finder"), byId("conversations"), parts.announce);
+if (at) fetchPart("./jump.js").then(({ jump }) => jump(at));
+const startFinder = async () => (await fetchPart("./finder.js")).startFinder(byId("finder"), byId("conversations"), parts.announce);
 byId("finder").addEventListener("focusin", startFinder, { once: true });
-if (history.state?.deleted) import("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));
+if (history.state?.deleted) fetchPart("./row-menu.js").then(({ offerUndo }) => offerUndo(toast));
 
-/** Long conversations alone need it: it is fetched with the first of them, on this page or in a snapshot. */
-async function fetchEarlier() {
+/**
+ * As soon as the transcript has one, with the page or later. @param {string} selector of its children
+ * @param {() => void} begin
+ */
+function once(selector, begin) {
   const transcript = byId("transcript");
-  const isLong = () => transcript.querySelector(":scope > .earlier") !== null;
-  while (!isLong()) {
-    await new Promise((resolve) => new MutationObserver((_, observer) => {
-      observer.disconnect();
-      resolve();
-    }).observe(transcript, { childList: true }));
-  }
-  const { Earlier } = await import("./earlier.js");
-  new Earlier(transcript);
+  const isThere = () => transcript.querySelector(`:scope > ${selector}`) !== null;
+  if (isThere()) return begin();
+  new MutationObserver((_, observer) => {
+    if (!isThere()) return;
+    observer.disconnect();
+    begin();
+  }).observe(transcript, { childList: true });
 }
 
 /** @param {string} title */

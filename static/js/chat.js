@@ -25,7 +25,7 @@ export class Chat {
   /**
    * @param {?string} conversationId
    * @param {{transcript: import("./transcript.js").Transcript, composer: import("./composer.js").Composer,
-   *   editor: import("./editor.js").Editor, toast: import("./toast.js").Toast,
+   *   editor: import("./editing.js").Editing, toast: import("./toast.js").Toast,
    *   context: import("./context-bar.js").ContextBar, status: import("./status.js").ModelStatus,
    *   list: import("./conversation-list.js").ConversationList, follow: import("./follow.js").Follow,
    *   opening: import("./opening.js").Opening, socket: import("./socket.js").Socket, announce: (text: string) => void}} parts

@@ -1,3 +1,5 @@
+import { fetchPart } from "./parts.js";
+
 /** The list in the sidebar. Its first piece comes with the page and with every change, more as one gets near. */
 export class ConversationList {
   #root;
@@ -17,7 +19,7 @@ export class ConversationList {
       const action = button?.dataset.action;
       if (action === "archive-view") this.#turn(!this.#archived);
       if (action === "more") this.#more(button.parentElement);
-      if (action === "row-menu") (await import("./row-menu.js")).openRowMenu(button, this);
+      if (action === "row-menu") (await fetchPart("./row-menu.js")).openRowMenu(button, this);
     });
     this.#watchEnd();
     this.#tellZone();

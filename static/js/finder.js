@@ -1,6 +1,6 @@
 import { onEnter } from "./ime.js";
 import { plural, t } from "./language.js";
-import { stylesheet } from "./stylesheet.js";
+import { stylesheet } from "./parts.js";
 
 /**
  * The search field of the sidebar: results take the list's place while something stands in it. Enter goes to the

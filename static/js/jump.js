@@ -1,4 +1,4 @@
-import { stylesheet } from "./stylesheet.js";
+import { stylesheet } from "./parts.js";
 
 /** Shows a message that was found, and marks it and the words in it. @param {string} id */
 export function jump(id) {

@@ -1,8 +1,22 @@
-/** The page's language. Its texts come with the page, under the English ones that stand in these files. */
+/**
+ * The page's language. The texts of the scripts that a page begins with come in it, under the English ones that stand in
+ * these files; those of all others are fetched with the first of them.
+ */
 
 const locale = document.documentElement.lang;
-const texts = JSON.parse(document.getElementById("texts").textContent);
+const inPage = document.getElementById("texts");
+const texts = JSON.parse(inPage.textContent);
+let others = null;
 const AGE_S = 400 * 24 * 3_600; // as long as browsers keep a cookie
+
+/** Before a script is shown whose texts did not come with the page. Without them it speaks English. */
+export function fetchTexts() {
+  const { others: address } = inPage.dataset;
+  if (!address) return Promise.resolve();
+  others ??= fetch(address).then((response) => response.json()).then((more) => void Object.assign(texts, more))
+    .catch(() => void (others = null));
+  return others;
+}
 
 /** A text in the page's language. @param {string} text @param {Record<string, string | number>} values */
 export function t(text, values = {}) {

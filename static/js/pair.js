@@ -1,5 +1,6 @@
-import { isConnected, join, takeSecret } from "./joining.js";
+import { isConnected, join } from "./joining.js";
 import { startLanguages, t } from "./language.js";
+import { takeSecret } from "./secret.js";
 
 /** The page of a device that was not let in: takes the code from the link that was scanned, or from the field. */
 

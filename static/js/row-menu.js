@@ -2,7 +2,7 @@ import { loadDraft, saveDraft } from "./drafts.js";
 import { onEnter } from "./ime.js";
 import { msgid, t } from "./language.js";
 import { post } from "./opening.js";
-import { stylesheet } from "./stylesheet.js";
+import { stylesheet } from "./parts.js";
 
 /** What can be done with a conversation in the list: rename, pin, archive, delete with a way back. */
 

@@ -11,7 +11,7 @@ export class Writing {
   tooLong = "";
 
   /**
-   * @param {{composer: import("./composer.js").Composer, editor: import("./editor.js").Editor,
+   * @param {{composer: import("./composer.js").Composer, editor: import("./editing.js").Editing,
    *   transcript: import("./transcript.js").Transcript}} parts
    * @param {(text: string, parentId: ?string, id: string) => boolean} sendCount false when it was not sent
    */

@@ -61,6 +61,8 @@ def exported(session: Session, conversation_id: str) -> ExportedConversation:
         origin=conversation.origin,
         created_at=conversation.created_at,
         updated_at=conversation.updated_at,
+        pinned=conversation.pinned,
+        archived=conversation.archived,
         system_prompt=conversation.system_prompt,
         params=conversation.params or None,
         thinking=conversation.thinking,

@@ -152,7 +152,8 @@ def _places(session: Session, messages: Sequence[ExportedMessage]) -> dict[str, 
 
 
 def _conversation_row(conversation: ExportedConversation) -> dict[str, Any]:
-    names = ("id", "title", "origin", "created_at", "updated_at", "system_prompt", "head_id", "cut_id")
+    times, flags = ("created_at", "updated_at"), ("pinned", "archived")
+    names = ("id", "title", "origin", *times, *flags, "system_prompt", "head_id", "cut_id")
     row = {name: getattr(conversation, name) for name in names}
     return {**row, "params": conversation.params or {}, "thinking": conversation.thinking}
 

@@ -67,6 +67,8 @@ class ExportedConversation(_Format, frozen=True, kw_only=True):
     origin: Annotated[str, Meta(max_length=40)] | None = None
     created_at: Moment
     updated_at: Moment
+    pinned: bool = False
+    archived: bool = False
     system_prompt: str = ""
     params: dict[str, Any] | None = None
     thinking: bool | None = None

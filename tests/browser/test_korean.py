@@ -36,7 +36,7 @@ TEXTS = """() => {
   return texts;
 }"""
 LATIN = re.compile(r"[A-Za-z]+")
-NAMES = {"Chrome", "Double", "JavaScript", "Linux", "Ondol", "QR", "WebSocket"}
+NAMES = {"Chrome", "Double", "JSON", "JavaScript", "Linux", "Markdown", "Ondol", "QR", "WebSocket"}
 UNITS = {"CPU", "KiB", "MB", "MiB", "k", "min", "p", "top"}
 OF_THE_DOUBLE = {"double", "http", "none", "scripted"}
 LONG = "바닷가에서 하룻밤 묵고 오는 여행을 생각하고 있어요. " * 3

@@ -85,6 +85,8 @@ def trees(draw: st.DrawFn) -> ExportedConversation:
         origin=draw(st.none() | st.just("ChatGPT")),
         created_at=draw(moments),
         updated_at=draw(moments),
+        pinned=draw(st.booleans()),
+        archived=draw(st.booleans()),
         system_prompt=draw(st.text()),
         params=draw(records),
         thinking=draw(st.none() | st.booleans()),

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import html
+import json
+import re
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from tests.web.serving import Served
+from web.bench_pages import first_load
+from web.language import Language
+from web.languages import load_languages
 
 Serve = Callable[..., Served]
 
@@ -16,6 +23,22 @@ def test_the_page_answers_while_the_model_is_loading(serve: Serve) -> None:
     response = served.get("/")
     assert response.status_code == 200
     assert "<textarea" in response.text
+
+
+@pytest.mark.parametrize("language", [language.code for language in load_languages()])
+def test_the_first_load_has_at_most_150_000_bytes(serve: Serve, language: str) -> None:
+    assert first_load(serve().url, language) <= 150_000
+
+
+@pytest.mark.parametrize("language", [*load_languages()], ids=lambda language: language.code)
+def test_scripts_that_come_later_get_their_texts(serve: Serve, language: Language) -> None:
+    served = serve()
+    page = served.get("/", **{"accept-language": language.code}).text
+    inside = json.loads(html.unescape(page.split('id="texts"')[1].split(">", 1)[1].split("</script>")[0]))
+    others = re.search(r'data-others="([^"]+)"', page)
+    fetched = served.get(others[1]).json() if others else {}
+    assert inside | fetched == language.for_scripts
+    assert language.code == "en" or len(inside) < len(fetched)
 
 
 def test_a_conversation_is_named_after_its_first_message(serve: Serve) -> None:

@@ -1,4 +1,14 @@
+import { fetchTexts } from "./language.js";
+
+/** What is rarely wanted comes when it is: its module, its looks, and its texts. */
+
 const fetched = new Map();
+
+/** @param {string} module its address beside this one @param {...string} sheets of `css/` */
+export async function fetchPart(module, ...sheets) {
+  const [part] = await Promise.all([import(module), fetchTexts(), ...sheets.map(stylesheet)]);
+  return part;
+}
 
 /**
  * Has the page wear a sheet of `css/` that it came without. Fulfilled once it does, and also when the sheet cannot be
