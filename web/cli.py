@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
+from inference.config import DEFAULT_SYSTEM_PROMPT, BackendChoice, ComputeDtype
 from inference.errors import BenchFailed
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
@@ -39,6 +39,14 @@ SystemPrompt = Annotated[
         envvar="ONDOL_SYSTEM_PROMPT",
         show_default=False,
         help="What the model reads before every conversation.",
+    ),
+]
+BackendName = Annotated[
+    BackendChoice,
+    typer.Option(
+        "--backend",
+        envvar="ONDOL_BACKEND",
+        help="What computes: Ondol's own CPU kernels or transformers; auto takes the former where they fit.",
     ),
 ]
 Dtype = Annotated[
@@ -87,6 +95,7 @@ def serve(
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     port: Port = DEFAULT_PORT,
     lan: Lan = False,
+    backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
     speculation: Drafts = "auto",
@@ -99,6 +108,7 @@ def serve(
         system_prompt=system_prompt,
         port=port,
         lan=lan,
+        backend=backend,
         compute_dtype=compute_dtype,
         thinking=thinking,
         speculation=speculation,
@@ -131,6 +141,7 @@ def ask(
     logprobs: Annotated[
         int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
     ] = None,
+    backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
     speculation: Drafts = "auto",
@@ -140,6 +151,7 @@ def ask(
     settings = Settings(
         model=model,
         system_prompt=system_prompt,
+        backend=backend,
         compute_dtype=compute_dtype,
         thinking=thinking,
         speculation=speculation,
@@ -173,12 +185,16 @@ def bench(
     web: Annotated[
         bool, typer.Option("--web", help="Measure the web layer instead, without a model's weights.")
     ] = False,
+    backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
     """Measure speed and memory on this machine."""
     settings = Settings(
-        model=model, compute_dtype=compute_dtype, models_dir=models_dir or default_models_dir()
+        model=model,
+        backend=backend,
+        compute_dtype=compute_dtype,
+        models_dir=models_dir or default_models_dir(),
     )
     from inference.bench.peer import Peer
     from web.bench import run_bench
