@@ -48,7 +48,7 @@ class LlamaCpp:
         with open(prediction["file"], "wb") as file:
             for length in range(1, len(ids) + 1):
                 row = array.array("f", [float("-inf")]) * vocab
-                for token in likely(address, ids[:length], vocab):
+                for token in likely(address, ids[:length], prediction["likeliest"]):
                     row[token["id"]] = token["logprob"]
                 row.tofile(file)
         return {}

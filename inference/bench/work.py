@@ -33,11 +33,12 @@ class Figure(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What is likely after every first part of `token_ids`, to be written to `file`: the logarithms of
-    probabilities, float32 of the machine's byte order, [tokens, vocab].
+    probabilities, float32 of the machine's byte order, [tokens, vocab]; minus infinity but for the likeliest.
     """
 
     token_ids: tuple[int, ...]
     vocab: int
+    likeliest: int
     file: str
 
 

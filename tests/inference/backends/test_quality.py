@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 from inference.backends.native.backend import NativeBackend
-from inference.backends.quality import TEXT, full_precision_logits, mean_divergence
+from inference.backends.quality import TEXT, full_precision_logits, least_divergence, mean_divergence
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.models.locate import prepare
 from inference.tokenization import ChatTokenizer
@@ -33,6 +33,14 @@ def test_the_divergence_is_the_mean_over_positions_in_nats() -> None:
     p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
     expected = np.mean(np.sum(p * (np.log(p) - np.log(q)), axis=-1))
     assert mean_divergence(one, other) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_least_divergence_counts_what_is_not_known_as_one_token() -> None:
+    one, other = random_logits(1), random_logits(2)
+    logs = other - np.log(np.exp(other).sum(-1, keepdims=True))
+    assert least_divergence(one, logs) == pytest.approx(mean_divergence(one, other), rel=1e-5)
+    cut = np.where(logs > np.sort(logs, -1)[:, [200]], logs, -np.inf)
+    assert 0.5 * mean_divergence(one, other) < least_divergence(one, cut) < mean_divergence(one, other)
 
 
 def test_the_native_backend_predicts_what_the_default_models_file_says(library: ctypes.CDLL) -> None:
