@@ -85,6 +85,16 @@ Lan = Annotated[
         "--lan", envvar="ONDOL_LAN", help="Share on the home network; every device needs a pairing code."
     ),
 ]
+OwnTls = Annotated[
+    bool, typer.Option("--tls", envvar="ONDOL_TLS", help="Encrypt, with a certificate that Ondol makes.")
+]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", envvar="ONDOL_TLS_CERT", help="Encrypt, with this certificate (PEM)."),
+]
+TlsKey = Annotated[
+    Path | None, typer.Option("--tls-key", envvar="ONDOL_TLS_KEY", help="The certificate's private key.")
+]
 
 
 @app.command()
@@ -93,6 +103,9 @@ def serve(
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     port: Port = DEFAULT_PORT,
     lan: Lan = False,
+    tls: OwnTls = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
     speculation: Drafts = "auto",
@@ -105,6 +118,9 @@ def serve(
         system_prompt=system_prompt,
         port=port,
         lan=lan,
+        tls=tls,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         compute_dtype=compute_dtype,
         thinking=thinking,
         speculation=speculation,

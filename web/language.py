@@ -19,11 +19,11 @@ import gettext
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from io import BytesIO
 
 from babel import Locale
-from babel.dates import format_date, format_skeleton
+from babel.dates import format_date, format_datetime, format_skeleton
 from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.numbers import format_compact_decimal, parse_pattern
@@ -119,6 +119,10 @@ class Language:
     def day(self, day: date) -> str:
         """A day in full, such as “29 November 2026”."""
         return str(format_date(day, "long", locale=self.locale))
+
+    def moment(self, moment: datetime) -> str:
+        """A day and a time, to the minute, by the moment's own zone."""
+        return str(format_datetime(moment, "short", tzinfo=moment.tzinfo, locale=self.locale))
 
     def ordinal(self, n: int) -> str:
         """1st, 2nd, 3rd, 4th …"""
