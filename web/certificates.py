@@ -1,7 +1,7 @@
 """The certificate of a server that speaks TLS: a given one, or one of its own. Event loop, or before it.
 
-HSTS is never sent. Once it is on, a browser lets nobody pass by a certificate that it does not know, so that a
-self-signed one would lock people out; and it would bind every other port of this machine's name too.
+HSTS is never sent. Once it is on, a browser lets nobody pass by a certificate that it does not know: a
+self-signed one would lock people out. And it would bind every other port of this machine's name too.
 """
 
 from __future__ import annotations

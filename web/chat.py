@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -53,7 +54,8 @@ async def chat(socket: WebSocket) -> None:
     try:
         if services.sharing and watcher.device:  # it may have ended since the guard looked
             await end_if_over(services.sharing.sessions, services.hub, watcher.device.id)
-        await asyncio.wait({writing, reading, watcher.ended}, return_when=asyncio.FIRST_COMPLETED)
+        ends: set[asyncio.Future[Any]] = {writing, reading, watcher.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         services.hub.leave(watcher)
         for task in (writing, reading):

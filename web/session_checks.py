@@ -1,4 +1,4 @@
-"""Sockets end with the session they belong to: at once when it is revoked, else at the next round. Event loop."""
+"""Sockets end with their session: at once when it is revoked, else at the next round. Event loop."""
 
 from __future__ import annotations
 

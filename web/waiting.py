@@ -2,8 +2,8 @@
 
 uvicorn ends a connection that is idle between two requests; one that never completes its first, or sends a
 byte now and then, it would keep for ever. Here a connection waits from its first moment until its request is
-known to come from someone who was let in, and again between requests. What waits too long is cut off, and so is
-the one that waits longest when there are too many: those who are let in have asked by then.
+known to come from someone who was let in, and again between requests. What waits too long is cut off, and so
+is the one that waits longest when there are too many: those who are let in have asked by then.
 """
 
 from __future__ import annotations
