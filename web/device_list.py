@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from storage.conversations import utc_now
 from storage.devices import MAX_DEVICES
 from storage.records import DeviceRecord
 from web.pages import small_body
@@ -80,6 +81,7 @@ async def list_of(request: Request, sharing: Sharing, own: DeviceRecord) -> Devi
             for device in found
         ],
         most=MAX_DEVICES,
+        now=utc_now(),
     )
 
 

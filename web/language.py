@@ -23,7 +23,7 @@ from datetime import date, datetime
 from io import BytesIO
 
 from babel import Locale
-from babel.dates import format_date, format_datetime, format_skeleton
+from babel.dates import format_date, format_skeleton, format_time
 from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.numbers import format_compact_decimal, parse_pattern
@@ -120,9 +120,11 @@ class Language:
         """A day in full, such as “29 November 2026”."""
         return str(format_date(day, "long", locale=self.locale))
 
-    def moment(self, moment: datetime) -> str:
-        """A day and a time, to the minute, by the moment's own zone."""
-        return str(format_datetime(moment, "short", tzinfo=moment.tzinfo, locale=self.locale))
+    def moment(self, moment: datetime, now: datetime) -> str:
+        """The time to the minute where it is today's, else the day; both by the zone of `moment`."""
+        if moment.date() == now.astimezone(moment.tzinfo).date():
+            return str(format_time(moment.time(), "short", locale=self.locale))
+        return self.day(moment)
 
     def ordinal(self, n: int) -> str:
         """1st, 2nd, 3rd, 4th …"""

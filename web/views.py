@@ -180,10 +180,11 @@ class DeviceView:
 
 @dataclass(frozen=True, slots=True)
 class DeviceListView:
-    """All devices, the newest first, and how many there may be."""
+    """All devices, the newest first, how many there may be, and when that was."""
 
     devices: Sequence[DeviceView]
     most: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
