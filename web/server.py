@@ -117,9 +117,11 @@ def prepare_tls(settings: Settings) -> tuple[Tls | None, Callable[[list[str]], N
 class EventLoop(asyncio.SelectorEventLoop):
     """An event loop that gives a TLS handshake ten seconds, not a minute; uvicorn has no setting for it."""
 
+    handshake_s = WAITING_S
+
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         if options.get("ssl") is not None:
-            options |= {"ssl_handshake_timeout": WAITING_S, "ssl_shutdown_timeout": GRACE_S}
+            options |= {"ssl_handshake_timeout": self.handshake_s, "ssl_shutdown_timeout": GRACE_S}
         server: asyncio.Server = await super().create_server(*args, **options)
         return server
 

@@ -13,7 +13,7 @@ export function openHelp() {
 
 function build() {
   const made = document.getElementById("settings").cloneNode(true);
-  Object.assign(made, { id: "help", className: "sheet help" });
+  Object.assign(made, { id: "help", className: "sheet help", open: false });
   made.setAttribute("aria-labelledby", "help-title");
   Object.assign(made.querySelector("h2"), { id: "help-title", textContent: t("Keyboard shortcuts") });
   const keys = document.createElement("dl");

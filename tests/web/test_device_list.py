@@ -1,4 +1,8 @@
-"""The owner's list of devices, and what becomes of a session that ends."""
+"""The owner's list of devices, and what becomes of a session that ends.
+
+There is no password, so that no session can outlive one; and a session that a browser brings along is never
+taken over at pairing, see `test_sharing`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import socket
@@ -14,12 +15,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
 
 from tests.web.serving import OTHER_ADDRESS, WAIT_S, Served
 from web.certificates import LIFE, RENEW_BEFORE, Certificate, OwnCertificate, Tls, given_certificate
 from web.errors import StartFailed
 from web.lan import host_values
-from web.server import prepare_tls
+from web.server import EventLoop, prepare_tls, uvicorn_config
 from web.settings import Settings
 
 Serve = Callable[..., Served]
@@ -81,6 +83,27 @@ def test_plain_http_on_the_encrypted_port_is_ended(serve: Serve) -> None:
             pass
     assert not answer.startswith(b"HTTP")
     assert served.get("/").status_code == 200
+
+
+def test_who_begins_no_handshake_is_cut_off(tmp_path: Path) -> None:
+    class Hasty(EventLoop):
+        handshake_s = 0.2
+
+    async def wait_in_silence() -> bytes:
+        context = Tls(OwnCertificate(tmp_path).for_names(NAMES)).context
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0, ssl=context)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            async with asyncio.timeout(WAIT_S):
+                answer = await reader.read()
+            writer.close()
+            return answer
+
+    with asyncio.Runner(loop_factory=Hasty) as runner:
+        assert runner.run(wait_in_silence()) == b""
+    assert EventLoop.handshake_s <= 10
+    assert uvicorn_config(Starlette()).get_loop_factory() is EventLoop
 
 
 def test_ones_own_certificate_is_kept_until_a_name_is_new_or_it_nearly_ends(tmp_path: Path) -> None:
