@@ -10,7 +10,8 @@ from inference.models.json_files import read_object
 from inference.models.prepared import PreparedModel
 from inference.types import ModelDescription
 
-VALUE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+VALUE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8/float32": 2}
+"""By compute dtype; the last is the native backend's, which keeps float16."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ def cache_key(description: ModelDescription, prepared: PreparedModel) -> str:
             "model": description.name,
             "weights": prepared.identity,
             "quantization": description.quantization,
-            "backend": description.backend,
+            "backend": f"{description.backend} {description.kernels}".strip(),
             "device": description.device,
             "dtype": description.compute_dtype,
             "block_tokens": BLOCK_TOKENS,

@@ -224,7 +224,8 @@ class ModelDescription:
     name: as people know it. source: the catalogue name, repository, folder or file it came from.
     parameters: the number of weights. context_window: in tokens. quantization: in words, naming what is left
     out. kv_bytes_per_token: bytes of keys and values that one token of context costs.
-    free_bytes: memory of the device that was free once the weights were loaded.
+    free_bytes: memory of the device that was free once the weights were loaded. kernels: the instructions
+    that the native backend computes with, empty for others. note: a sentence on what would make it faster.
     """
 
     name: str
@@ -241,3 +242,5 @@ class ModelDescription:
     threads: int
     free_bytes: int
     eos_token_ids: tuple[int, ...] = field(default=())
+    kernels: str = ""
+    note: str = ""

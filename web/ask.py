@@ -147,6 +147,8 @@ def _report(
         "model": description.name if description else engine.config.model,
         "quantization": description.quantization if description else None,
         "backend": description.backend if description else None,
+        "kernels": (description.kernels or None) if description else None,
+        "threads": description.threads if description else None,
         "compute_dtype": description.compute_dtype if description else None,
         "memory_plan": asdict(engine.plan) if engine.plan else None,
     }

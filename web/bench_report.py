@@ -111,6 +111,7 @@ def as_object(result: Result) -> dict[str, Any]:
         "model": description.name,
         "quantization": description.quantization,
         "backend": description.backend,
+        "kernels": description.kernels or None,
         "device": description.device,
         "compute_dtype": description.compute_dtype,
         "threads": description.threads,
@@ -131,8 +132,9 @@ def as_object(result: Result) -> dict[str, Any]:
 def heading(result: Result) -> str:
     """What ran, in one line."""
     what = result.description
+    backend = " ".join(filter(None, (what.backend, what.kernels)))
     return (
-        f"{what.name} · {what.quantization} · {what.backend} · {what.compute_dtype} · {what.threads} threads "
+        f"{what.name} · {what.quantization} · {backend} · {what.compute_dtype} · {what.threads} threads "
         f"· median of {result.rounds}"
     )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype
+from inference.config import DEFAULT_SYSTEM_PROMPT, BackendChoice, ComputeDtype
 from inference.errors import BenchFailed, InferenceError
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
@@ -41,6 +41,14 @@ SystemPrompt = Annotated[
         envvar="ONDOL_SYSTEM_PROMPT",
         show_default=False,
         help="What the model reads before every conversation.",
+    ),
+]
+BackendName = Annotated[
+    BackendChoice,
+    typer.Option(
+        "--backend",
+        envvar="ONDOL_BACKEND",
+        help="What computes: Ondol's own CPU kernels or transformers; auto takes the former where they fit.",
     ),
 ]
 Dtype = Annotated[
@@ -106,6 +114,7 @@ def serve(
     tls: OwnTls = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
     speculation: Drafts = "auto",
@@ -121,6 +130,7 @@ def serve(
         tls=tls,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        backend=backend,
         compute_dtype=compute_dtype,
         thinking=thinking,
         speculation=speculation,
@@ -153,6 +163,7 @@ def ask(
     logprobs: Annotated[
         int | None, typer.Option(help="Report every token's probability and N alternatives; with --json.")
     ] = None,
+    backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
     speculation: Drafts = "auto",
@@ -162,6 +173,7 @@ def ask(
     settings = Settings(
         model=model,
         system_prompt=system_prompt,
+        backend=backend,
         compute_dtype=compute_dtype,
         thinking=thinking,
         speculation=speculation,
@@ -195,12 +207,16 @@ def bench(
     web: Annotated[
         bool, typer.Option("--web", help="Measure the web layer instead, without a model's weights.")
     ] = False,
+    backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     models_dir: ModelsDir = None,
 ) -> None:
     """Measure speed and memory on this machine."""
     settings = Settings(
-        model=model, compute_dtype=compute_dtype, models_dir=models_dir or default_models_dir()
+        model=model,
+        backend=backend,
+        compute_dtype=compute_dtype,
+        models_dir=models_dir or default_models_dir(),
     )
     from inference.bench.peer import Peer
     from web.bench import run_bench

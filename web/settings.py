@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-from inference.config import DEFAULT_SYSTEM_PROMPT, ComputeDtype, EngineConfig
+from inference.config import DEFAULT_SYSTEM_PROMPT, BackendChoice, ComputeDtype, EngineConfig
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.speculation import Speculation
 
@@ -37,6 +37,7 @@ class Settings:
     tls: bool = False
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    backend: BackendChoice = "auto"
     compute_dtype: ComputeDtype = "auto"
     thinking: bool = True
     speculation: Speculation = "auto"
@@ -65,6 +66,7 @@ class Settings:
             model=self.model,
             models_dir=self.models_dir,
             system_prompt=self.system_prompt,
+            backend=self.backend,
             compute_dtype=self.compute_dtype,
             thinking=self.thinking,
             speculation=self.speculation,

@@ -91,13 +91,14 @@ def size_in_words(language: Language, description: ModelDescription) -> str:
 def runs_in_words(language: Language, description: ModelDescription, plan: MemoryPlan) -> str:
     """What runs and how much fits, in a few sentences."""
     on_cpu = description.device == "cpu"
+    kernels = f" ({description.kernels})" if description.kernels else ""
     return " ".join(
         (
             size_in_words(language, description) + ".",
             language.sentence(description.quantization) + ".",
             language.t(
                 "{backend} on {device}, computing in {dtype}.",
-                backend=description.backend,
+                backend=description.backend + kernels,
                 device=language.plural("CPU, {n} thread", "CPU, {n} threads", description.threads)
                 if on_cpu
                 else description.device,
@@ -110,6 +111,7 @@ def runs_in_words(language: Language, description: ModelDescription, plan: Memor
                 window=language.number(plan.window),
             ),
             at_once_in_words(language, plan),
+            *([language.sentence(description.note)] if description.note else ()),
         )
     )
 

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import argparse
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
+import numpy.typing as npt
 import platformdirs
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from inference.backends.loading import load_model, save_full_precision
-from inference.config import EngineConfig
+from inference.backends import load_backend
+from inference.backends.base import Logits
+from inference.backends.loading import save_full_precision
+from inference.config import BackendChoice, EngineConfig
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.models.folders import private_folder
 from inference.models.locate import prepare
@@ -54,27 +60,46 @@ question is going to cost.
 """
 
 
-def mean_divergence(reference: PreTrainedModel, model: PreTrainedModel, token_ids: tuple[int, ...]) -> float:
-    """Mean over positions of KL(reference || model) of the next-token distributions, in nats."""
+def mean_divergence(reference: Logits, logits: Logits) -> float:
+    """Mean over positions of KL(reference || logits) of the next-token distributions, in nats.
+
+    Both have the shape [positions, vocab].
+    """
+    divergences = []
+    for row, other in zip(reference, logits, strict=True):  # one by one: all in float64 would be large
+        p, q = _log_softmax(row), _log_softmax(other)
+        divergences.append(float(np.exp(p) @ (p - q)))
+    return float(np.mean(divergences))
+
+
+def full_precision_logits(prepared: PreparedModel, models_dir: Path, token_ids: Sequence[int]) -> Logits:
+    """What transformers computes in float32 on the model's weights, dequantized: [tokens, vocab]."""
     with torch.inference_mode():
-        p, q = (
-            m(torch.tensor([token_ids], device=m.device)).logits[0].float().cpu().log_softmax(-1)
-            for m in (reference, model)
-        )
-    return float((p.exp() * (p - q)).sum(-1).mean())
+        output = _full_precision(prepared, models_dir)(torch.tensor([list(token_ids)]))
+    logits: Logits = output.logits[0].float().numpy()
+    return logits
 
 
-def measure(model: str, models_dir: Path) -> list[str]:
+def measure(model: str, models_dir: Path, backend: BackendChoice = "auto") -> list[str]:
     """Lines to print."""
     prepared = prepare(model, models_dir=models_dir, progress=_ignore, cancelled=threading.Event())
     token_ids = ChatTokenizer.load(prepared).encode_text(" ".join(TEXT.split()))
-    loaded = load_model(prepared, EngineConfig(model=model, models_dir=models_dir), _ignore)
-    divergence = mean_divergence(_full_precision(prepared, models_dir), loaded.model, token_ids)
+    config = EngineConfig(model=model, models_dir=models_dir, backend=backend)
+    loaded = load_backend(prepared, config, _ignore)
+    logits = loaded.decode([loaded.create_kv(len(token_ids))], [token_ids])
+    divergence = mean_divergence(full_precision_logits(prepared, models_dir, token_ids), logits)
+    what = loaded.description
     return [
-        f"{prepared.name}: {loaded.quantization}",
-        f"computed in {str(loaded.compute_dtype).removeprefix('torch.')}, over {len(token_ids)} tokens",
+        f"{what.name}: {what.quantization}",
+        f"{what.backend}, computed in {what.compute_dtype}, over {len(token_ids)} tokens",
         f"mean KL divergence from float32: {divergence:.4f} nats per token",
     ]
+
+
+def _log_softmax(row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    shifted = row.astype(np.float64) - row.max()
+    logs: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return logs
 
 
 def _full_precision(prepared: PreparedModel, models_dir: Path) -> PreTrainedModel:
@@ -101,5 +126,6 @@ if __name__ == "__main__":
     arguments.add_argument("model", nargs="?", default=DEFAULT_MODEL)
     default_dir = platformdirs.user_cache_path("ondol", appauthor=False) / "models"
     arguments.add_argument("--models-dir", type=Path, default=default_dir)
+    arguments.add_argument("--backend", choices=get_args(BackendChoice), default="auto")
     options = arguments.parse_args()
-    print("\n".join(measure(options.model, options.models_dir)))
+    print("\n".join(measure(options.model, options.models_dir, options.backend)))

@@ -21,6 +21,9 @@ Value: TypeAlias = int | float | bool | str | tuple[Any, ...]
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+_BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 8: (32, 34)}
+"""Values and bytes of a block of F32, F16, Q4_0, Q4_1 and Q8_0: what is usual needs no library."""
+
 _MOST_DIMENSIONS = 4
 _SMALLEST_FILE = 24
 
@@ -133,10 +136,8 @@ class _Cursor:
         return tensors
 
     def _byte_size(self, name: str, shape: tuple[int, ...], kind: int) -> int:
-        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
         try:
-            block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+            block, block_bytes = _BLOCKS.get(kind) or _block_of_another(kind)
         except (ValueError, KeyError):
             raise ModelUnusable(
                 f"{self._path.name} keeps {name} in ggml type {kind}, which cannot be read."
@@ -197,3 +198,11 @@ class _Cursor:
 
     def _damaged(self, what: str) -> ModelUnusable:
         return ModelUnusable(f"{self._path.name} is damaged: {what}. Fetch it again.")
+
+
+def _block_of_another(kind: int) -> tuple[int, int]:
+    """Raises ValueError or KeyError for a type that the `gguf` package does not know."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    values, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+    return int(values), int(size)

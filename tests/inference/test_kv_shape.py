@@ -21,7 +21,9 @@ def of(folder: Path, model: ModelDescription, **config: object) -> KvShape | Non
     return KvShape.of(prepared, model)
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("bfloat16", 23_040), ("float32", 46_080)])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("bfloat16", 23_040), ("int8/float32", 23_040), ("float32", 46_080)]
+)
 def test_the_default_model_s_keys_and_values(tmp_path: Path, dtype: str, size: int) -> None:
     model = replace(DOUBLE, compute_dtype=dtype, kv_bytes_per_token=size)
     config = {
@@ -30,7 +32,7 @@ def test_the_default_model_s_keys_and_values(tmp_path: Path, dtype: str, size: i
         "num_key_value_heads": 3,
         "hidden_size": 576,
     }
-    assert of(tmp_path, model, **config) == KvShape(30, 3, 64, 2 if dtype == "bfloat16" else 4)
+    assert of(tmp_path, model, **config) == KvShape(30, 3, 64, 4 if dtype == "float32" else 2)
     assert of(tmp_path, model, text_config=config) is not None
     assert of(tmp_path, replace(model, kv_bytes_per_token=size + 1), **config) is None
 

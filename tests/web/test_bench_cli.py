@@ -55,6 +55,7 @@ WHAT_RAN = {
     "model",
     "quantization",
     "backend",
+    "kernels",
     "device",
     "compute_dtype",
     "threads",

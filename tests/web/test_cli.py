@@ -163,7 +163,17 @@ def test_ask_prints_one_object_and_stores_nothing(
     report = json.loads(first.stdout)
     assert 1 <= report["memory_plan"]["max_sequences"] <= 8
     assert report["memory_plan"]["window"] <= report["memory_plan"]["kv_tokens"]
-    for key in ("reply", "reasoning", "usage", "timings", "context", "model", "quantization"):
+    for key in (
+        "reply",
+        "reasoning",
+        "usage",
+        "timings",
+        "context",
+        "model",
+        "quantization",
+        "backend",
+        "kernels",
+    ):
         assert key in report
     context, usage = report["context"], report["usage"]
     assert context["system"] + context["history"] + context["question"] == usage["prompt_tokens"]
@@ -200,7 +210,7 @@ def test_ask_prints_the_reply_alone_on_standard_output(environment: dict[str, st
 
 
 def test_the_page_answers_while_the_model_is_still_loading(environment: dict[str, str], tiny: Path) -> None:
-    with running(environment, "--model", str(tiny)) as (address, _):
+    with running(environment, "--model", str(tiny), "--backend", "transformers") as (address, _):
         page = httpx2.get(address)
         health = httpx2.get(f"{address}/health").json()
     assert page.status_code == 200

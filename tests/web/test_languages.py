@@ -171,6 +171,10 @@ def test_errors_and_refusals_are_said_in_the_person_s_language(serve: Serve) -> 
             "모델이 아직 준비되지 않았어요: Qwen 모델을 불러오는 중",
         ),
         (
+            "Q4_1 in blocks of 32, as in the file: 106 of 135 million weights; the others in Q8_0",
+            "파일 그대로 32개씩 묶은 Q4_1: 가중치 135백만 개 중 106백만 개, 나머지는 Q8_0",
+        ),
+        (
             "NF4 in blocks of 64: 100 of 135 million weights; not embeddings and head, k_proj",
             "64개씩 묶은 NF4: 가중치 135백만 개 중 100백만 개, 제외: 임베딩과 출력층, k_proj",
         ),

@@ -51,6 +51,15 @@ ALSO = {
         "embeddings and head, {0}",
         "{0} of {1} million weights",
     ],
+    "inference/backends/__init__.py": ["{0} cannot run on the native backend. {1}"],
+    "inference/backends/native/gguf_source.py": [
+        "{0} in blocks of 32, as in the file: {1}",
+        "{0} in blocks of 32, as in the file: {1} of {2}; the others in {3}",
+        "{0} million weights",
+    ],
+    "inference/backends/native/safetensors_source.py": [
+        "NF4 in blocks of 64: {0} of {1}; the others in Q8_0"
+    ],
     "inference/engine.py": ["{0} is ready"],
     "inference/memory.py": ["{0} MiB of free memory"],
     "inference/model_loader.py": ["Loading {0}", "The model could not be loaded: {0}: {1}"],

@@ -1,11 +1,12 @@
-"""The cache must change the time and nothing else: the engine with the tiny Llama, and with the real
-model.
+"""The cache, drafts and company must change the time and nothing else: the engine with a tiny Llama, and with
+the real model, on either backend.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
 
@@ -28,6 +29,7 @@ from inference.types import (
     ModelStatus,
     SamplingParams,
 )
+from tests.inference.backends.native.models import write_model
 from tests.inference.backends.tiny import write_tiny_llama
 
 WAIT_S = 300
@@ -39,8 +41,7 @@ def start_engine(model: str, models_dir: Path, **changes: object) -> Engine:
         return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
 
     statuses: Queue[ModelStatus] = Queue()
-    options = {"compute_dtype": "float32", **changes}
-    config = EngineConfig(model=model, models_dir=models_dir, **options)  # type: ignore[arg-type]
+    config = EngineConfig(model=model, models_dir=models_dir, **changes)  # type: ignore[arg-type]
     engine = Engine(config, prepare_model, load_backend, statuses.put)
     engine.start()
     while (status := statuses.get(timeout=WAIT_S)).phase is not ModelPhase.READY:
@@ -95,28 +96,44 @@ def converse(engine: Engine, questions: list[str], **params: object) -> list[tup
     return replies
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_llama(tmp_path_factory.mktemp("tiny"))
+GENERAL = {"backend": "transformers", "compute_dtype": "float32"}
+NATIVE = {"backend": "native"}
+BOTH = pytest.mark.parametrize("tiny", ["general", "native"], indirect=True)
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[Engine]:
-    engine = start_engine("smollm2-135m", MODELS)
+def tiny(
+    request: pytest.FixtureRequest, library: ctypes.CDLL, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Engine]:
+    """Starts an engine with a tiny model on one of the backends."""
+    folder = tmp_path_factory.mktemp("tiny")
+    if request.param == "general":
+        model, own = write_tiny_llama(folder), GENERAL
+    else:
+        model, own = write_model(folder / "m.gguf", "llama", std=0.2), NATIVE
+    return lambda models_dir, **changes: start_engine(str(model), models_dir, **{**own, **changes})
+
+
+@pytest.fixture(scope="module", params=["transformers + bitsandbytes", "native"])
+def real(request: pytest.FixtureRequest, library: ctypes.CDLL) -> Iterator[Engine]:
+    engine = start_engine("smollm2-135m", MODELS, **(NATIVE if request.param == "native" else GENERAL))
+    assert engine.description is not None
+    assert engine.description.backend == request.param
     yield engine
     assert engine.stop()
 
 
+@BOTH
 @pytest.mark.parametrize(
     "params", [{}, {"temperature": 1.0, "seed": 11}, {"temperature": 0.8, "top_k": 5, "seed": 3}]
 )
 def test_the_tiny_model_says_the_same_with_and_without_the_cache(
-    tiny: Path, tmp_path: Path, params: dict[str, object]
+    tiny: Callable[..., Engine], tmp_path: Path, params: dict[str, object]
 ) -> None:
     questions = ["Hello?", "And then?", "Once more?"]
     texts = {}
     for name, size in (("with", 10**8), ("without", 0)):
-        engine = start_engine(str(tiny), tmp_path, prefix_cache_bytes=size, prefill_chunk=16)
+        engine = tiny(tmp_path, prefix_cache_bytes=size, prefill_chunk=16)
         replies = converse(engine, questions, **params)
         texts[name] = [reply.token_ids for reply, _ in replies]
         cached = [finished.usage.cached_tokens for _, finished in replies]
@@ -125,6 +142,7 @@ def test_the_tiny_model_says_the_same_with_and_without_the_cache(
     assert texts["with"] == texts["without"]
 
 
+@BOTH
 @pytest.mark.parametrize(
     "params",
     [
@@ -134,12 +152,12 @@ def test_the_tiny_model_says_the_same_with_and_without_the_cache(
     ],
 )
 def test_the_tiny_model_says_the_same_with_and_without_drafts(
-    tiny: Path, tmp_path: Path, params: dict[str, object]
+    tiny: Callable[..., Engine], tmp_path: Path, params: dict[str, object]
 ) -> None:
     questions = ["abcabcabcabcabcabc", "And abcabcabc?", "abc abc abc"]
     said, drafted = {}, {}
     for mode in ("on", "off"):
-        engine = start_engine(str(tiny), tmp_path, speculation=mode)
+        engine = tiny(tmp_path, speculation=mode)
         replies = converse(engine, questions, max_tokens=40, **params)
         said[mode] = [reply.token_ids for reply, _ in replies]
         drafted[mode] = sum(finished.timings.drafted_tokens for _, finished in replies)
@@ -149,9 +167,12 @@ def test_the_tiny_model_says_the_same_with_and_without_drafts(
     assert drafted["off"] == 0
 
 
-def test_the_tiny_model_says_the_same_alone_and_beside_others(tiny: Path, tmp_path: Path) -> None:
+@BOTH
+def test_the_tiny_model_says_the_same_alone_and_beside_others(
+    tiny: Callable[..., Engine], tmp_path: Path
+) -> None:
     """Seven chats on three places: whatever joins, leaves, is read or stopped meanwhile."""
-    engine = start_engine(str(tiny), tmp_path, prefill_chunk=16, max_sequences=3, prefix_cache_bytes=0)
+    engine = tiny(tmp_path, prefill_chunk=16, max_sequences=3, prefix_cache_bytes=0)
     lengths = (1, 20, 3, 9, 14, 30, 6)
     requests = [
         (ask(engine, [], "x" * (7 * number) + "?"), SamplingParams(temperature=0, max_tokens=length))
@@ -165,31 +186,38 @@ def test_the_tiny_model_says_the_same_alone_and_beside_others(tiny: Path, tmp_pa
     assert engine.stop()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("tiny", "own"),
+    [("general", {}), ("general", {"compute_dtype": "bfloat16"}), ("native", {})],
+    indirect=["tiny"],
+)
 def test_the_tiny_model_is_warm_after_a_restart_and_says_the_same(
-    tiny: Path, tmp_path: Path, dtype: str
+    tiny: Callable[..., Engine], tmp_path: Path, own: dict[str, object]
 ) -> None:
-    kept: dict[str, object] = {"prefix_cache_dir": tmp_path / "cache", "compute_dtype": dtype}
-    engine = start_engine(str(tiny), tmp_path, **kept)
+    kept: dict[str, object] = {"prefix_cache_dir": tmp_path / "cache", **own}
+    engine = tiny(tmp_path, **kept)
     reply, _ = generate(engine, [], "Hello?")
     history = [ChatMessage("user", "Hello?"), reply]
     said, _ = generate(engine, history, "And then?")
     _, warm = generate(engine, history, "And then?")
     assert engine.stop()
-    restarted = start_engine(str(tiny), tmp_path, **kept)
+    restarted = tiny(tmp_path, **kept)
     said_again, warm_again = generate(restarted, history, "And then?")
     assert restarted.stop()
-    uncached = start_engine(str(tiny), tmp_path, prefix_cache_bytes=0, compute_dtype=dtype)
+    uncached = tiny(tmp_path, prefix_cache_bytes=0, **own)
     said_without, cold = generate(uncached, history, "And then?")
     assert uncached.stop()
     assert warm_again.usage.cached_tokens == warm.usage.cached_tokens == warm.usage.prompt_tokens - 1
     assert cold.usage.cached_tokens == 0
-    if dtype == "float32":  # bfloat16 rounds differently when a prompt is computed in other chunks
+    if not own:  # bfloat16 rounds differently when a prompt is computed in other chunks
         assert said_again == said == said_without
 
 
-def test_the_next_turn_of_the_tiny_model_computes_only_what_is_new(tiny: Path, tmp_path: Path) -> None:
-    engine = start_engine(str(tiny), tmp_path)
+@BOTH
+def test_the_next_turn_of_the_tiny_model_computes_only_what_is_new(
+    tiny: Callable[..., Engine], tmp_path: Path
+) -> None:
+    engine = tiny(tmp_path)
     (_, first), (_, second) = converse(engine, ["Hello?", "And then?"])
     assert engine.stop()
     known = first.usage.prompt_tokens + first.usage.completion_tokens
@@ -210,8 +238,9 @@ def test_the_real_model_knows_the_capital_of_france_with_and_without_the_cache(r
 
 def test_what_the_real_model_runs_on_is_told(real: Engine) -> None:
     assert real.description is not None
-    assert real.description.compute_dtype == "float32"
-    assert "NF4" in real.description.quantization
+    native = real.description.backend == "native"
+    assert real.description.compute_dtype == ("int8/float32" if native else "float32")
+    assert ("Q4_1" if native else "NF4") in real.description.quantization
     assert round(real.description.parameters / 1e6, 1) == 134.5
-    # 30 layers x 3 heads x 64 x keys and values x 4 bytes
-    assert real.description.kv_bytes_per_token == 30 * 3 * 64 * 2 * 4
+    # 30 layers x 3 heads x 64 x keys and values x bytes of a value
+    assert real.description.kv_bytes_per_token == 30 * 3 * 64 * 2 * (2 if native else 4)
