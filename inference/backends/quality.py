@@ -23,7 +23,10 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from inference.backends import load_backend
 from inference.backends.base import Logits
 from inference.backends.loading import save_full_precision
+from inference.bench.peer import Peer, PeerProcess
+from inference.bench.work import Prediction
 from inference.config import BackendChoice, EngineConfig
+from inference.errors import BenchFailed
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.models.folders import private_folder
 from inference.models.locate import prepare
@@ -96,6 +99,21 @@ def measure(model: str, models_dir: Path, backend: BackendChoice = "auto") -> li
     ]
 
 
+def peer_divergence(model: str, models_dir: Path, peer: Peer) -> list[str]:
+    """The same of another engine on the same GGUF file, to print. Raises `BenchFailed`."""
+    prepared = prepare(model, models_dir=models_dir, progress=_ignore, cancelled=threading.Event())
+    if prepared.gguf is None:
+        raise BenchFailed(f"{peer.name} reads GGUF files, and {prepared.name} is none.")
+    token_ids = ChatTokenizer.load(prepared).encode_text(" ".join(TEXT.split()))
+    reference = full_precision_logits(prepared, models_dir, token_ids)
+    with private_folder(models_dir) as folder, PeerProcess(peer, prepared.gguf, threads=2) as process:
+        file = folder / "rows"
+        process.predict(Prediction(token_ids, reference.shape[1], str(file)))
+        rows = np.fromfile(file, dtype=np.float32).reshape(reference.shape)
+    divergence = mean_divergence(reference, rows)
+    return [f"{process.engine}: {divergence:.4f} nats per token"]
+
+
 def _log_softmax(row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     shifted = row.astype(np.float64) - row.max()
     logs: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
@@ -127,5 +145,8 @@ if __name__ == "__main__":
     default_dir = platformdirs.user_cache_path("ondol", appauthor=False) / "models"
     arguments.add_argument("--models-dir", type=Path, default=default_dir)
     arguments.add_argument("--backend", choices=get_args(BackendChoice), default="auto")
+    arguments.add_argument("--peer-python", help="a Python that has llama.cpp, measured on the same file")
     options = arguments.parse_args()
     print("\n".join(measure(options.model, options.models_dir, options.backend)))
+    if options.peer_python:
+        print("\n".join(peer_divergence(options.model, options.models_dir, Peer(options.peer_python))))

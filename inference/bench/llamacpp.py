@@ -1,11 +1,13 @@
 """llama.cpp under test. Run by a Python that has `xllamacpp` installed, so nothing of Ondol is imported here.
 
 Standard input and output carry one JSON object a line. The first names the model and the threads and is
-answered with the engine's name; every later one is a `Work`, answered with its `Outcome` (both in `work.py`).
+answered with the engine's name; every later one is a `Work`, answered with its `Outcome`, or a `Prediction`,
+answered when its file is written (all in `work.py`).
 """
 
 from __future__ import annotations
 
+import array
 import importlib.metadata
 import json
 import os
@@ -38,6 +40,18 @@ class LlamaCpp:
         with ThreadPoolExecutor(len(prompts)) as pool:
             replies = [pool.submit(complete, address, ids, work["new_tokens"], reuse) for ids in prompts]
             return {"runs": [reply.result() for reply in replies], "peak_mb": peak_memory_mb()}
+
+    def predict(self, prediction: dict[str, Any]) -> dict[str, Any]:
+        """Write what is likely after every first part of some ids, a row of the vocabulary for each."""
+        ids, vocab = prediction["token_ids"], prediction["vocab"]
+        address = self._serve(1, len(ids) + 1)
+        with open(prediction["file"], "wb") as file:
+            for length in range(1, len(ids) + 1):
+                row = array.array("f", [float("-inf")]) * vocab
+                for token in likely(address, ids[:length], vocab):
+                    row[token["id"]] = token["logprob"]
+                row.tofile(file)
+        return {}
 
     def _serve(self, chats: int, window: int) -> str:
         if self._server is None:
@@ -86,6 +100,17 @@ def complete(address: str, ids: list[int], new_tokens: int, reuse: bool) -> dict
     }
 
 
+def likely(address: str, ids: list[int], count: int) -> list[dict[str, Any]]:
+    """The likeliest tokens after some ids, with the logarithms of their probabilities before sampling."""
+    body = {"prompt": ids, "n_predict": 1, "n_probs": count, "temperature": -1, "cache_prompt": True}
+    request = urllib.request.Request(
+        f"{address}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as response:
+        tokens: list[dict[str, Any]] = json.load(response)["completion_probabilities"][0]["top_logprobs"]
+    return tokens
+
+
 def peak_memory_mb() -> int:
     """Peak resident memory of this process in MiB, from the same sources as `ours.peak_memory_mb`."""
     if os.path.exists("/proc/self/status"):
@@ -105,6 +130,8 @@ def answer(engine: LlamaCpp | None, question: dict[str, Any]) -> tuple[LlamaCpp 
         if engine is None:
             engine = LlamaCpp(question["model"], question["threads"])
             return engine, {"engine": engine.name}
+        if "vocab" in question:
+            return engine, engine.predict(question)
         return engine, {"outcome": engine.measure(question)}
     except ImportError as error:
         return engine, {"error": f"{sys.executable} cannot import xllamacpp: {error}. Install it there."}

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import msgspec
 
-from inference.bench.work import Outcome, Work
+from inference.bench.work import Outcome, Prediction, Work
 from inference.errors import BenchFailed
 
 LLAMACPP = Path(__file__).with_name("llamacpp.py")
@@ -81,7 +81,11 @@ class PeerProcess:
             raise BenchFailed(f"{self._peer.name} gave no outcome for a measurement.")
         return outcome
 
-    def _ask(self, question: _Hello | Work) -> _Answer:
+    def predict(self, prediction: Prediction) -> None:
+        """Have a `Prediction` written to its file."""
+        self._ask(prediction)
+
+    def _ask(self, question: _Hello | Work | Prediction) -> _Answer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

@@ -31,6 +31,17 @@ class Figure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is likely after every first part of `token_ids`, to be written to `file`: the logarithms of
+    probabilities, float32 of the machine's byte order, [tokens, vocab].
+    """
+
+    token_ids: tuple[int, ...]
+    vocab: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """One measurement: all `prompts` at once, `new_tokens` generated for each, greedy, EOS ignored.
 

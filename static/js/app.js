@@ -136,7 +136,7 @@ addEventListener("hashchange", enter);
 enter();
 
 listenForCopying(byId("transcript"));
-once(".message", async () => (await fetchPart("./scrollable.js")).watchScrollable(byId("transcript")));
+once(".reply", async () => (await fetchPart("./scrollable.js")).watchScrollable(byId("transcript")));
 once(".earlier", async () => new (await fetchPart("./earlier.js")).Earlier(byId("transcript"))); // in long conversations
 listenForActions(byId("transcript"), { edit, act: (type, message, id) => chat.act(type, message, id) });
 listenForPinning(byId("transcript"));

@@ -34,7 +34,8 @@ FOUND = """() => {
     calls: window.calls,
     reports: window.reports,
     acting: inside.filter((element) => element.matches(acts)).map((element) => element.outerHTML),
-    handlers: inside.flatMap(({ attributes }) => [...attributes]).filter(({ name }) => /^(on|style|srcdoc|id$)/.test(name)).map(({ name }) => name),
+    handlers: inside.flatMap((element) => [...element.attributes].map(({ name }) => name).filter((name) =>
+      /^(on|style|srcdoc)/.test(name) || (name === 'id' && element.id !== `m${element.dataset.messageId}`))),
     links: [...document.querySelectorAll('.transcript a')].map((link) => link.protocol).filter((each) => !/^(https?|mailto|):$/.test(each)),
     inwards: [...document.querySelectorAll('.transcript a')].filter((link) => link.host === location.host).map((link) => link.href),
   };
