@@ -1,15 +1,12 @@
-"""The certificate of a server that speaks TLS: a given one, or one of its own. Event loop, or before it.
+"""Where a server's certificate comes from: given files, or one that it makes itself. Any thread.
 
-HSTS is never sent. Once it is on, a browser lets nobody pass by a certificate that it does not know: a
-self-signed one would lock people out. And it would bind every other port of this machine's name too.
+It is imported only where something is encrypted: `cryptography` takes a while.
 """
 
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from web.errors import StartFailed
+from web.tls import Certificate
 
 LIFE = timedelta(days=397)
 RENEW_BEFORE = timedelta(days=30)
@@ -33,37 +31,6 @@ EARLIER = timedelta(days=1)
 """Clocks in a house differ: what was made just now must not lie in a device's future."""
 FOLDER = "tls"
 ALWAYS = ("localhost", "127.0.0.1", "::1")
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """A certificate and its key, as files; `fingerprint` is its SHA-256 as browsers show it."""
-
-    certificate: Path
-    key: Path
-    fingerprint: str
-
-
-class Tls:
-    """What connections are encrypted with. `context` stays the same when the certificate is renewed."""
-
-    def __init__(self, current: Certificate) -> None:
-        """Raises `StartFailed` where the two files cannot be used together."""
-        self.current = current
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.context.set_alpn_protocols(["http/1.1"])
-        self.use(current)
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the present certificate."""
-        return self.current.fingerprint
-
-    def use(self, certificate: Certificate) -> None:
-        """Show this one to whoever connects from now on."""
-        _load(self.context, certificate.certificate, certificate.key)
-        self.current = certificate
 
 
 class OwnCertificate:
@@ -123,18 +90,6 @@ def given_certificate(certificate: Path, key: Path) -> Certificate:
 def fingerprint_of(certificate: x509.Certificate) -> str:
     """SHA-256 of the whole certificate, in pairs of digits."""
     return certificate.fingerprint(hashes.SHA256()).hex(":").upper()
-
-
-def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    try:
-        # A key with a passphrase would make OpenSSL ask for it in the terminal.
-        context.load_cert_chain(certificate, key, password=lambda: "")
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            raise StartFailed(f"{key} is not the key of {certificate}.") from None
-        raise StartFailed(f"{key} holds no private key that can be used without a passphrase.") from None
-    except OSError as error:
-        raise StartFailed(f"{certificate} or {key} cannot be read ({error.strerror}).") from None
 
 
 def _sign(key: ec.EllipticCurvePrivateKey, names: set[str], now: datetime) -> x509.Certificate:

@@ -22,7 +22,6 @@ from storage.devices import Devices
 from storage.files import sole_user
 from web.access import loopback_hosts
 from web.app import build_app
-from web.certificates import OwnCertificate, Tls, given_certificate
 from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
@@ -30,6 +29,7 @@ from web.lan import LanHosts, Scheme, host_names, private_addresses
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation
+from web.tls import Tls
 from web.waiting import WAITING_S, Patience, waiting_protocol
 
 logger = logging.getLogger(__name__)
@@ -98,10 +98,12 @@ def prepare_tls(settings: Settings) -> tuple[Tls | None, Callable[[list[str]], N
     """
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise StartFailed("--tls-cert and --tls-key go together: a certificate is of no use without its key.")
+    if not settings.tls and settings.tls_cert is None:
+        return None, lambda names: None
+    from web.certificates import OwnCertificate, given_certificate
+
     if settings.tls_cert is not None and settings.tls_key is not None:
         return Tls(given_certificate(settings.tls_cert, settings.tls_key)), lambda names: None
-    if not settings.tls:
-        return None, lambda names: None
     own = OwnCertificate(settings.data_dir)
     tls = Tls(own.for_names([*private_addresses(), *host_names()]))
 

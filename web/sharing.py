@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from storage.devices import Devices
 from web.attempts import Attempts
-from web.certificates import Tls
 from web.lan import USUAL_PORTS, LanHosts
 from web.pairing import OwnerLink, PairingCodes
 from web.sessions import Sessions
+from web.tls import Tls
 
 
 @dataclass(frozen=True, slots=True)

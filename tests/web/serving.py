@@ -27,11 +27,11 @@ from storage.devices import Devices
 from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
 from web.access import loopback_hosts
 from web.app import build_app
-from web.certificates import OwnCertificate, Tls
 from web.lan import LanHosts, Scheme
 from web.server import listen, uvicorn_config
 from web.settings import Settings
 from web.sharing import share
+from web.tls import Tls
 from web.waiting import Patience
 
 WAIT_S = 20
@@ -95,7 +95,7 @@ class Served:
         listener = listen("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
         self.scheme: Scheme = "https" if tls else "http"
-        self.tls = Tls(OwnCertificate(settings.data_dir).for_names([OTHER_ADDRESS])) if tls else None
+        self.tls = _own_tls(settings.data_dir) if tls else None
         self.trust: ssl.SSLContext | bool = True
         if self.tls:
             self.trust = ssl.create_default_context(cafile=str(self.tls.current.certificate))
@@ -185,6 +185,12 @@ def cookie_of(response: httpx2.Response) -> str:
     """What the browser would send from now on."""
     assert response.status_code == 204, response.text
     return str(response.headers["set-cookie"]).partition(";")[0]
+
+
+def _own_tls(folder: Path) -> Tls:
+    from web.certificates import OwnCertificate  # cryptography takes a while
+
+    return Tls(OwnCertificate(folder).for_names([OTHER_ADDRESS]))
 
 
 def _double_hosts(port: int, scheme: Scheme) -> LanHosts:

@@ -18,11 +18,12 @@ import pytest
 from starlette.applications import Starlette
 
 from tests.web.serving import OTHER_ADDRESS, WAIT_S, Served
-from web.certificates import LIFE, RENEW_BEFORE, Certificate, OwnCertificate, Tls, given_certificate
+from web.certificates import LIFE, RENEW_BEFORE, OwnCertificate, given_certificate
 from web.errors import StartFailed
 from web.lan import host_values
 from web.server import EventLoop, prepare_tls, uvicorn_config
 from web.settings import Settings
+from web.tls import Certificate, Tls
 
 Serve = Callable[..., Served]
 NAMES = ["house", "house.local", "192.168.0.10"]
