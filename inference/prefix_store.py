@@ -22,12 +22,13 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from inference.backends.base import BlockArrays
 from inference.block_files import DamagedBlock, StoredBlock, pack, read_header, unpack
+from inference.token_blocks import NOBODY
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +168,21 @@ class PrefixStore:
 
     def _path(self, name: str) -> Path:
         return self._folder / (name + SUFFIX)
+
+
+def unowned_files(folder: Path, owners: Container[str]) -> list[Path]:
+    """What lies in a store's folder and belongs to none of these, nor to nobody in particular. Reads only."""
+    if not folder.is_dir():
+        return []
+    index = _read_index(folder / INDEX)
+    return [
+        file
+        for file in sorted(folder.iterdir())
+        if file.name != INDEX
+        and not any(
+            each == NOBODY or each in owners for each in index.get(file.name.removesuffix(SUFFIX), ())
+        )
+    ]
 
 
 def _read_index(path: Path) -> dict[str, frozenset[str]]:

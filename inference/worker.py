@@ -265,7 +265,7 @@ class Worker:
         try:
             self._cache.insert(
                 sequence.computed_ids,
-                lambda start, stop: self.backend.copy_block(kv, start, stop),
+                lambda start, stop: self.backend.move_block(kv, start, stop),
                 owner=sequence.request.owner,
             )
         except Exception as error:  # the reply is whole; only the next turn has to read it again

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from storage.errors import DamagedDatabase, SchemaTooNew, UnusableFolder
 from storage.migrations import REVISIONS
@@ -15,6 +16,13 @@ from storage.sqlite import Library, explain
 
 FILE_NAME = "ondol.sqlite3"
 LOCK_NAME = "ondol.lock"
+BACKUPS_NAME = "backups"
+SIDE_FILES = ("-wal", "-shm", "-journal")
+FileCheck: TypeAlias = Literal["quick_check", "integrity_check"] | None
+SEARCH_INDEX = "search_index"
+"""Stands in what SQLite says where the insides of the full-text index do not agree."""
+
+OURS = {"alembic_version", "conversations", "messages"}
 
 
 def make_folder(folder: Path) -> None:
@@ -43,6 +51,20 @@ def sole_user(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_in_use(folder: Path) -> bool:
+    """Whether a server has the folder. Nothing is made or changed."""
+    try:
+        with (folder / LOCK_NAME).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        raise UnusableFolder(f"The data folder {folder} cannot be read ({error.strerror}).") from error
+    return False
+
+
 def make_private_file(path: Path) -> None:
     """The file exists and only its owner may read it; SQLite gives its side files the same mode."""
     try:
@@ -53,25 +75,31 @@ def make_private_file(path: Path) -> None:
         raise UnusableFolder(f"{path} cannot be opened for writing ({error.strerror}).") from error
 
 
-def revision_of(path: Path, library: Library) -> str | None:
+def revision_of(
+    path: Path, library: Library, *, check: FileCheck = "quick_check", called: Path | None = None
+) -> str | None:
     """The schema revision of the database; None for one without tables. Neither it nor its log is changed.
+
+    check: `integrity_check` compares indexes with their tables too, which takes longer. None checks nothing.
+    called: what errors name instead of the path.
 
     Raises `SchemaTooNew` for a revision that this version does not know, and `DamagedDatabase`.
     """
     if not path.is_file() or path.stat().st_size == 0:
         return None
+    called = called or path
     try:
-        with closing(library.connect(_reading_uri(path), uri=True)) as connection:
+        with closing(library.connect(reading_uri(path), uri=True)) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
             if not tables:
                 return None
-            if "alembic_version" not in tables:
-                raise DamagedDatabase(f"{path} is a database of another program.")
+            if not tables >= OURS:
+                raise DamagedDatabase(f"{called} is a database of another program.")
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-            faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            faults = connection.execute(f"PRAGMA {check}(1)").fetchone()[0] if check else "ok"
     except library.Error as error:
-        raise explain(error, path) from error
-    return _known(path, revision, faults)
+        raise explain(error, called) from error
+    return _known(called, revision, faults)
 
 
 def _known(path: Path, revision: tuple[str] | None, faults: str) -> str:
@@ -79,17 +107,21 @@ def _known(path: Path, revision: tuple[str] | None, faults: str) -> str:
         raise SchemaTooNew(
             f"{path} was written by a newer Ondol (schema {revision[0]}, here {REVISIONS[-1]}): update it."
         )
+    if SEARCH_INDEX in faults:
+        raise DamagedDatabase(
+            f"The search index in {path} is damaged ({faults}): `ondol check --repair` makes it anew."
+        )
     if faults != "ok" or revision is None:
         raise DamagedDatabase(f"{path} is damaged ({faults if revision else 'it has no schema revision'}).")
     return revision[0]
 
 
-def _reading_uri(path: Path) -> str:
+def reading_uri(path: Path) -> str:
     """Opens for reading only, and leaves nothing behind where no side file shows a crash or another program.
 
     A rollback journal is only there when the very first write was cut short; SQLite has to undo that first.
     """
-    side_files = [path.with_name(path.name + end).exists() for end in ("-wal", "-shm", "-journal")]
+    side_files = [path.with_name(path.name + end).exists() for end in SIDE_FILES]
     if side_files[2]:
         return f"{path.absolute().as_uri()}?mode=rw"
     return f"{path.absolute().as_uri()}?mode=ro" + ("" if any(side_files) else "&immutable=1")

@@ -1,25 +1,35 @@
-"""Brings a database to the newest schema, and keeps a copy of what was there. Imports Alembic only then."""
+"""Brings a database to the newest schema, and backs up what was there. Imports Alembic only then."""
 
 from __future__ import annotations
 
-import os
+import logging
 from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
+from storage.backup import Room, back_up_before_migration, free_bytes
 from storage.engine import make_engine
-from storage.errors import DamagedDatabase
-from storage.files import make_private_file
-from storage.migrations import FOLDER
+from storage.errors import DamagedDatabase, StorageError
+from storage.migrations import FOLDER, REVISIONS
 from storage.sqlite import Library, explain
 
+logger = logging.getLogger(__name__)
 
-def migrate(path: Path, library: Library, revision: str | None, scripts: Path = FOLDER) -> None:
-    """Runs every revision after `revision`. None is a new file; of any other a copy is kept beside it."""
-    if revision is not None:
-        back_up(path, path.with_name(f"{path.name}.schema-{revision}"), library)
+TABLES = """SELECT name FROM sqlite_master
+WHERE type = 'table' AND name <> 'alembic_version' AND name NOT LIKE 'search_index%'"""
+
+
+def migrate(
+    path: Path, library: Library, revision: str | None, scripts: Path = FOLDER, *, room: Room = free_bytes
+) -> None:
+    """Runs every revision after `revision`; None is a new file. What holds anything is backed up before.
+
+    Where that cannot be done, nothing is: `StorageError`.
+    """
+    if revision is not None and _holds_anything(path, library):
+        _back_up(path, revision, library, room)
     # Rebuilding a table would delete what refers to it; the keys are checked at the end instead.
     engine = make_engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1, foreign_keys=False)
     try:
@@ -30,26 +40,21 @@ def migrate(path: Path, library: Library, revision: str | None, scripts: Path = 
         engine.dispose()
 
 
-def back_up(path: Path, copy: Path, library: Library) -> None:
-    """`copy` appears whole and checked, or not at all. An older copy of that name is replaced."""
-    unfinished = copy.with_name(copy.name + ".part")
-    unfinished.unlink(missing_ok=True)
-    make_private_file(unfinished)
+def _holds_anything(path: Path, library: Library) -> bool:
     try:
-        with (
-            closing(library.connect(str(path))) as source,
-            closing(library.connect(str(unfinished))) as target,
-        ):
-            source.backup(target)
-            target.execute("PRAGMA journal_mode=DELETE")
-            faults = target.execute("PRAGMA quick_check(1)").fetchone()[0]
+        with closing(library.connect(str(path))) as connection:
+            tables = connection.execute(TABLES).fetchall()
+            return any(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() for (name,) in tables)
     except library.Error as error:
-        unfinished.unlink(missing_ok=True)
-        raise explain(error, unfinished) from error
-    if faults != "ok":
-        unfinished.unlink()
-        raise DamagedDatabase(f"The copy of {path} is damaged ({faults}); it was not migrated.")
-    os.replace(unfinished, copy)
+        raise explain(error, path) from error
+
+
+def _back_up(path: Path, revision: str, library: Library, room: Room) -> None:
+    try:
+        kept = back_up_before_migration(path, revision, library, room=room)
+    except StorageError as error:
+        raise type(error)(f"{path} was not migrated, since it could not be backed up: {error}") from error
+    logger.warning("Before schema %s becomes %s, everything was copied to %s", revision, REVISIONS[-1], kept)
 
 
 def _upgrade(engine: Engine, path: Path, scripts: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,12 +10,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from inference.config import DEFAULT_SYSTEM_PROMPT, BackendChoice, ComputeDtype
-from inference.errors import BenchFailed, InferenceError
+from inference.errors import BenchFailed
 from inference.models.catalogue import DEFAULT_MODEL
 from inference.sampling_params import SamplingParams
 from inference.speculation import Speculation
-from storage.errors import NotFound, StorageError
-from web.errors import StartFailed
+from web import backup_cli
+from web.command_line import DataDir, one_sentence
 from web.settings import DEFAULT_PORT, Settings, default_data_dir, default_models_dir
 
 app = typer.Typer(
@@ -74,10 +72,6 @@ Drafts = Annotated[
         envvar="ONDOL_SPECULATION",
         help="Guess coming tokens from earlier text; auto does so where it measures faster.",
     ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", envvar="ONDOL_DATA_DIR", help="Where conversations are kept."),
 ]
 ModelsDir = Annotated[
     Path | None,
@@ -139,7 +133,7 @@ def serve(
     )
     from web.server import run_server
 
-    with _one_sentence():
+    with one_sentence():
         run_server(settings)
 
 
@@ -181,7 +175,7 @@ def ask(
     )
     from web.ask import run_ask
 
-    with _one_sentence():
+    with one_sentence():
         run_ask(settings, question, _wishes(context), as_json=as_json)
 
 
@@ -222,7 +216,7 @@ def bench(
     from web.bench import run_bench
     from web.bench_web import run_bench_web
 
-    with _one_sentence():
+    with one_sentence():
         if web:
             return run_bench_web(settings, as_json=as_json)
         if (peer is None) != (peer_python is None):
@@ -248,7 +242,7 @@ def export(
     """Write conversations to a file. A server may run meanwhile."""
     from web.transfer_cli import run_export
 
-    with _one_sentence():
+    with one_sentence():
         run_export(data_dir or default_data_dir(), form, conversation, output)
 
 
@@ -263,19 +257,12 @@ def import_files(
     """Take in conversations from files. A server may run meanwhile."""
     from web.transfer_cli import run_import
 
-    with _one_sentence():
+    with one_sentence():
         if not run_import(data_dir or default_data_dir(), files):
             raise typer.Exit(1)
 
 
-@contextmanager
-def _one_sentence() -> Iterator[None]:
-    """What goes wrong on purpose is told in one sentence, with exit code 1."""
-    try:
-        yield
-    except (InferenceError, NotFound, StorageError, StartFailed) as error:
-        typer.echo(f"ondol: {error}", err=True)
-        raise typer.Exit(1) from None
+app.add_typer(backup_cli.app)
 
 
 def main() -> None:

@@ -65,6 +65,9 @@ class Backend(Protocol):
     def copy_block(self, kv: Any, start: int, stop: int) -> Any:
         """A copy of tokens start..stop (exclusive) of `kv`."""
 
+    def move_block(self, kv: Any, start: int, stop: int) -> Any:
+        """The same where `kv` is used no more: the memory of tokens before `stop` may be given back."""
+
     def append_blocks(self, kv: Any, parts: Sequence[tuple[Any, int]]) -> None:
         """Append the first tokens of some blocks, each with how many, to `kv`."""
 

@@ -59,7 +59,8 @@ ask is the same. The cost of keeping the heat is room: every word that stays war
 when there is no more room, something has to grow cold. It is best to let go of what has not been used
 for the longest time, and to keep what everybody stands on. And whoever tends the fire should be able to
 see at any time how warm the floor is, what has been read, what was only remembered, and what the next
-question is going to cost.
+question is going to cost. A floor that gives no account of itself is only warm or cold; one that does can
+be kept at the right warmth with half of the wood.
 """
 
 

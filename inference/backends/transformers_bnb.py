@@ -68,6 +68,10 @@ class TransformersBackend:
         """A copy of tokens start..stop of `kv`."""
         return kv.copy(start, stop)
 
+    def move_block(self, kv: SequenceKV, start: int, stop: int) -> TorchKVBlock:
+        """A copy: a tensor's memory is given back as a whole."""
+        return self.copy_block(kv, start, stop)
+
     @telling_out_of_memory()
     @torch.inference_mode()
     def append_blocks(self, kv: SequenceKV, parts: Sequence[tuple[TorchKVBlock, int]]) -> None:

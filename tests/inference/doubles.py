@@ -31,6 +31,7 @@ SPECIALS = ("<|im_start|>", "<|im_end|>")
 VOCAB_SIZE = 256 + len(SPECIALS)
 START, END = 256, 257
 NUL = "\0"
+GIVEN_BACK = -1
 
 
 def byte_tokenizer() -> Tokenizer:
@@ -163,6 +164,11 @@ class ScriptedBackend:
             error, self.fail_copies_with = self.fail_copies_with, None
             raise error
         return TokenBlock(tuple(kv.tokens[start:stop]))
+
+    def move_block(self, kv: TokenKV, start: int, stop: int) -> TokenBlock:
+        block = self.copy_block(kv, start, stop)
+        kv.tokens[:stop] = [GIVEN_BACK] * stop
+        return block
 
     def append_blocks(self, kv: TokenKV, parts: Sequence[tuple[TokenBlock, int]]) -> None:
         for block, length in parts:

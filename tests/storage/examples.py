@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
 from storage.conversations import Conversations
+from storage.migrate import migrate
+from storage.migrations import FOLDER, REVISIONS
 from storage.records import NewContinuation, NewReply, NewTurn, ReplyEnd, StartedTurn, Status
+from storage.sqlite import load_library
 
 
 def a_turn(**changes: Any) -> NewTurn:
@@ -72,3 +77,12 @@ def follow(conversations: Conversations, turn: StartedTurn, **changes: Any) -> S
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file of the folder, byte for byte."""
     return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def make_first_schema(path: Path) -> None:
+    """A database without rows, as the first version made it."""
+    later = [f"{revision}_*" for revision in REVISIONS[1:]]
+    with TemporaryDirectory() as scratch:
+        scripts = Path(scratch) / "scripts"
+        shutil.copytree(FOLDER, scripts, ignore=shutil.ignore_patterns("__pycache__", *later))
+        migrate(path, load_library(), None, scripts)

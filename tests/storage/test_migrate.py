@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,12 +18,12 @@ from storage.database import Database
 from storage.devices import Devices
 from storage.engine import make_engine
 from storage.errors import DamagedDatabase, SchemaTooNew, StorageError
-from storage.files import FILE_NAME
-from storage.migrate import back_up, migrate
+from storage.files import BACKUPS_NAME, FILE_NAME
+from storage.migrate import migrate
 from storage.migrations import FOLDER, REVISIONS
 from storage.sqlite import load_library
 from storage.tables import Table
-from tests.storage.examples import a_turn, contents
+from tests.storage.examples import a_turn, make_first_schema
 
 NEWEST = REVISIONS[-1]
 NEXT = f"""
@@ -108,11 +107,9 @@ def test_migrating_keeps_every_row(engine: Engine, path: Path, scripts: Path) ->
 
 
 def test_a_database_of_the_first_version_opens_with_its_messages(tmp_path: Path) -> None:
-    first, path = tmp_path / "first", tmp_path / "data" / FILE_NAME
-    later = [f"{revision}_*" for revision in REVISIONS[1:]]
-    shutil.copytree(FOLDER, first, ignore=shutil.ignore_patterns("__pycache__", *later))
+    path = tmp_path / "data" / FILE_NAME
     path.parent.mkdir()
-    migrate(path, load_library(), None, first)
+    make_first_schema(path)
     with closing(load_library().connect(str(path))) as old:
         now = "2026-01-02 03:04:05"
         old.execute("INSERT INTO conversations VALUES ('c', 'Old', '', 'r', NULL, ?, ?)", (now, now))
@@ -128,14 +125,53 @@ def test_a_database_of_the_first_version_opens_with_its_messages(tmp_path: Path)
     assert [(m.text, m.reasoning) for m in messages] == [("hi", None), ("yes", None)]
 
 
-def test_migrating_keeps_a_copy_that_opens(path: Path, scripts: Path, tmp_path: Path) -> None:
+def backups(path: Path) -> list[Path]:
+    return sorted((path.parent / BACKUPS_NAME).glob("*"))
+
+
+def test_before_migrating_a_backup_is_made_and_named(
+    path: Path, scripts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     migrate(path, load_library(), NEWEST, scripts)
+    (backup,) = backups(path)
+    assert backup.name.startswith(f"schema-{NEWEST}-")
+    assert [record.getMessage().partition("copied to ")[2] for record in caplog.records] == [str(backup)]
     with pytest.raises(SchemaTooNew):
         Database.open(path.parent)
     (tmp_path / "back").mkdir()
-    shutil.copy(path.with_name(f"{FILE_NAME}.schema-{NEWEST}"), tmp_path / "back" / FILE_NAME)
+    shutil.copy(backup, tmp_path / "back" / FILE_NAME)
     with closing(Database.open(tmp_path / "back")) as database:
         assert [each.title for each in Conversations(database).list_recent()] == ["Kept"]
+
+
+def test_the_newest_three_backups_stay(path: Path, scripts: Path) -> None:
+    folder = path.parent / BACKUPS_NAME
+    folder.mkdir()
+    times = ("0008-20260101-000000-000000", "0007-20270101-000000-000000", "0009-20260301-000000-000000")
+    for name in ("mine.sqlite3", "schema-0008-x.sqlite3.a1.part", *(f"schema-{t}.sqlite3" for t in times)):
+        (folder / name).touch()
+    migrate(path, load_library(), NEWEST, scripts)
+    names = [each.name for each in backups(path)]
+    assert f"schema-{times[0]}.sqlite3" not in names
+    assert len(names) == 4
+    assert {"mine.sqlite3", *(f"schema-{t}.sqlite3" for t in times[1:])} < set(names)
+
+
+def test_a_database_with_nothing_in_it_is_migrated_without_a_backup(tmp_path: Path) -> None:
+    make_first_schema(tmp_path / FILE_NAME)
+    Database.open(tmp_path).close()
+    assert not (tmp_path / BACKUPS_NAME).exists()
+
+
+def test_without_room_for_a_backup_nothing_is_migrated(path: Path, scripts: Path) -> None:
+    before, size = path.read_bytes(), path.stat().st_size
+    with pytest.raises(
+        StorageError, match=rf"not migrated.* needs {size:,} bytes, and {size - 1:,} are free"
+    ):
+        migrate(path, load_library(), NEWEST, scripts, room=lambda folder: size - 1)
+    assert path.read_bytes() == before
+    assert backups(path) == []
+    migrate(path, load_library(), NEWEST, scripts, room=lambda folder: size)
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(engine: Engine, path: Path, scripts: Path) -> None:
@@ -157,27 +193,6 @@ def test_a_migration_that_loses_a_parent_is_undone(engine: Engine, path: Path, s
         migrate(path, load_library(), NEWEST, scripts)
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM conversations")) == 1
-
-
-def test_a_backup_opens_with_what_was_still_in_the_log(folder: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy" / FILE_NAME
-    copy.parent.mkdir()
-    with closing(Database.open(folder)) as database:
-        kept = Conversations(database).begin_turn(a_turn())
-        back_up(database.path, copy, load_library())
-    assert list(contents(copy.parent)) == [FILE_NAME]
-    assert os.name != "posix" or copy.stat().st_mode & 0o777 == 0o600
-    with closing(Database.open(copy.parent)) as database:
-        assert Conversations(database).path(kept.conversation.id) == [kept.user, kept.reply]
-
-
-def test_a_backup_of_a_damaged_file_is_not_kept(path: Path, tmp_path: Path) -> None:
-    with path.open("r+b") as file:
-        file.seek(3 * 4096)
-        file.write(b"\xff" * 4096)
-    with pytest.raises(DamagedDatabase):
-        back_up(path, tmp_path / "copy.sqlite3", load_library())
-    assert [file.name for file in tmp_path.iterdir()] == [path.parent.name]
 
 
 def test_every_older_schema_is_brought_to_the_newest_with_its_rows(tmp_path: Path) -> None:

@@ -27,8 +27,12 @@ SCRIPT_CALL = re.compile(
 )
 TERMINAL = (
     "web/ask.py",
+    "web/backup_cli.py",
     "web/bench",
+    "web/checking.py",
     "web/cli.py",
+    "web/command_line.py",
+    "web/counting.py",
     "web/ending.py",
     "web/server.py",
     "web/terminal.py",
@@ -38,7 +42,11 @@ NEVER_SHOWN = (
     "inference/bench/",
     "inference/backends/quality.py",
     "inference/config.py",
+    "storage/backup.py",
+    "storage/checking.py",
+    "storage/migrate.py",
     "storage/migrations/",
+    "storage/restore.py",
 )
 SENTENCE = re.compile(r"[A-Z{].* .*\.", re.DOTALL)
 ALSO = {

@@ -95,6 +95,12 @@ class NativeBackend:
         """A copy of tokens start..stop of `kv`."""
         return _told(self._memory.block, kv, start, stop)
 
+    def move_block(self, kv: SequenceKV, start: int, stop: int) -> NativeKVBlock:
+        """The same, and what stands before `stop` is given back, as far as that are whole spans."""
+        block = self.copy_block(kv, start, stop)
+        kv.give_back(stop)
+        return block
+
     def append_blocks(self, kv: SequenceKV, parts: Sequence[tuple[NativeKVBlock, int]]) -> None:
         """Append the first tokens of some blocks."""
         _told(self._memory.append, kv, parts)

@@ -53,7 +53,7 @@ class KVMemory:
         """An empty cache."""
         return SequenceKV(self, tokens)
 
-    def reserve(self, tokens: int) -> tuple[Halves, int]:
+    def reserve(self, tokens: int) -> tuple[mmap.mmap, int]:
         """Zeroed room for so many tokens or more, and for how many. Only what is touched takes memory."""
         wanted = max(tokens, min(self._window, max(LEAST_CAPACITY, 2 * tokens)))
         capacity = SPAN * -(-wanted // SPAN)
@@ -64,7 +64,7 @@ class KVMemory:
             raise MemoryError(f"keys and values of {capacity:,} tokens") from error
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
-        return np.frombuffer(memory, np.uint16), capacity
+        return memory, capacity
 
     def copy(self, source: KVView, start: int, target: KVView, at: int, length: int) -> None:
         """Copy tokens `start`.. of one view to `at`.. of another."""
@@ -124,21 +124,29 @@ class SequenceKV:
 
     def __init__(self, memory: KVMemory, tokens: int) -> None:
         self._memory = memory
-        self._data, self._capacity = memory.reserve(tokens)
+        self._room, self._capacity = memory.reserve(tokens)
+        self._data = np.frombuffer(self._room, np.uint16)
         self.length = 0
 
     def make_room(self, tokens: int) -> None:
         """See to it that so many more tokens can be appended."""
         if self.length + tokens <= self._capacity:
             return
-        grown, capacity = self._memory.reserve(self.length + tokens)
+        room, capacity = self._memory.reserve(self.length + tokens)
+        grown = np.frombuffer(room, np.uint16)
         used = SPAN * -(-self.length // SPAN) * (len(self._data) // self._capacity)
         grown[:used] = self._data[:used]
-        self._data, self._capacity = grown, capacity
+        self._room, self._data, self._capacity = room, grown, capacity
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens; their memory stays for those to come."""
         self.length = min(self.length, length)
+
+    def give_back(self, stop: int) -> None:
+        """Let the memory of tokens before `stop` go, in whole spans: they read as zeros from now on."""
+        nbytes = stop // SPAN * SPAN * (len(self._room) // self._capacity)
+        if hasattr(mmap, "MADV_DONTNEED") and nbytes:
+            self._room.madvise(mmap.MADV_DONTNEED, 0, nbytes // mmap.PAGESIZE * mmap.PAGESIZE)
 
     def view(self) -> KVView:
         """For the kernels; valid until room is made."""

@@ -96,6 +96,13 @@ def converse(engine: Engine, questions: list[str], **params: object) -> list[tup
     return replies
 
 
+GREEDY = SamplingParams(temperature=0, max_tokens=16)
+THINGS = """
+rivers snow bread Korea music trains bees stones clocks rain maps tea glass wolves paper salt
+bridges wool islands fire moss chess lamps gardens ships horses sugar iron clouds sleep doors rice
+kites tigers ink deserts soap bells corn whales cotton castles honey sand owls pianos boats apples
+storms roofs
+"""
 GENERAL = {"backend": "transformers", "compute_dtype": "float32"}
 NATIVE = {"backend": "native"}
 BOTH = pytest.mark.parametrize("tiny", ["general", "native"], indirect=True)
@@ -234,6 +241,33 @@ def test_the_real_model_knows_the_capital_of_france_with_and_without_the_cache(r
     assert warm.token_ids == cold.token_ids
     assert first.usage.cached_tokens > 0  # the system prompt
     assert second.usage.cached_tokens == second.usage.prompt_tokens - 1
+
+
+def test_fifty_second_turns_of_the_real_model_are_the_same_with_and_without_the_cache(
+    library: ctypes.CDLL,
+) -> None:
+    """On the native backend, greedy: none differs, also where eight of them are written together."""
+    questions = [f"Tell me about {thing}." for thing in THINGS.split()]
+    said, cached = {}, {}
+    for name, size in (("with", 10**9), ("without", 0)):
+        engine = start_engine(
+            "smollm2-135m", MODELS, prefix_cache_bytes=size, max_waiting=len(questions), **NATIVE
+        )
+        histories: list[list[ChatMessage]] = [[] for _ in questions]
+        for turn in questions, ["And what else?"] * len(questions):
+            asked = [
+                submit(engine, f"{place}", ask(engine, history, question), GREEDY)
+                for place, (history, question) in enumerate(zip(histories, turn, strict=True))
+            ]
+            replies = [follow(events) for events in asked]
+            for history, question, (reply, _) in zip(histories, turn, replies, strict=True):
+                history += [ChatMessage("user", question), reply]
+        said[name] = [[message.token_ids for message in history] for history in histories]
+        cached[name] = [finished.usage.cached_tokens for _, finished in replies]
+        assert engine.stop()
+    assert said["with"] == said["without"]
+    assert min(cached["with"]) > 20
+    assert not any(cached["without"])
 
 
 def test_what_the_real_model_runs_on_is_told(real: Engine) -> None:

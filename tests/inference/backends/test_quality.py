@@ -39,8 +39,7 @@ def test_the_native_backend_predicts_what_the_default_models_file_says(library: 
     prepared = prepare(
         DEFAULT_MODEL, models_dir=MODELS_DIR, progress=no_progress, cancelled=threading.Event()
     )
-    text = " ".join(TEXT.split())
-    token_ids = ChatTokenizer.load(prepared).encode_text(f"{text} {text[:300]}")
+    token_ids = ChatTokenizer.load(prepared).encode_text(" ".join(TEXT.split()))
     assert len(token_ids) >= 500
     expected = full_precision_logits(prepared, MODELS_DIR, token_ids)
     for kernels in ("AVX2", None):

@@ -168,6 +168,17 @@ def test_copied_blocks_stored_and_read_back_continue_exactly(
     np.testing.assert_array_equal(row, expected[cut + 9])
 
 
+def test_moving_blocks_gives_whole_spans_of_the_sequence_back(backend: NativeBackend) -> None:
+    kv = backend.create_kv()
+    backend.prefill(kv, PROMPT[: SPAN + 40], logits=False)
+    copies = [backend.copy_block(kv, start, start + 32).data for start in range(0, SPAN + 32, 32)]
+    moved = [backend.move_block(kv, start, start + 32).data for start in range(0, SPAN + 32, 32)]
+    np.testing.assert_array_equal(moved, copies)
+    assert all(block.any() for block in copies)
+    assert not any(backend.copy_block(kv, start, start + 32).data.any() for start in range(0, SPAN, 32))
+    np.testing.assert_array_equal(backend.copy_block(kv, SPAN, SPAN + 32).data, copies[-1])
+
+
 def test_a_block_of_another_model_is_refused(backend: NativeBackend) -> None:
     kv = backend.create_kv()
     backend.prefill(kv, PROMPT[:32], logits=False)
