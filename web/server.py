@@ -35,6 +35,8 @@ from web.waiting import WAITING_S, Patience, waiting_protocol
 logger = logging.getLogger(__name__)
 
 GRACE_S = 3
+TLS_END_S = 2.0
+"""Less than the grace: who does not answer the end of TLS is cut off before the event loop ends."""
 SWITCH_S = 0.001
 
 
@@ -123,7 +125,7 @@ class EventLoop(asyncio.SelectorEventLoop):
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         if options.get("ssl") is not None:
-            options |= {"ssl_handshake_timeout": self.handshake_s, "ssl_shutdown_timeout": GRACE_S}
+            options |= {"ssl_handshake_timeout": self.handshake_s, "ssl_shutdown_timeout": TLS_END_S}
         server: asyncio.Server = await super().create_server(*args, **options)
         return server
 
