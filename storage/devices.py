@@ -11,15 +11,19 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from sqlalchemy import Select, Update, select, update
+from sqlalchemy import Select, Update, func, select, update
+from sqlalchemy.orm import Session
 
 from storage.conversations import utc_now
 from storage.database import Database
+from storage.errors import NotFound, TooManyDevices
 from storage.records import DeviceKind, DeviceRecord
 from storage.tables import DEVICE_NAME_LENGTH, Device
 
 SESSION_AGE = timedelta(days=365)
 """A session ends this long after it began, whatever the browser does with its cookie."""
+
+MAX_DEVICES = 25
 
 
 class Devices:
@@ -32,11 +36,16 @@ class Devices:
     def add(
         self, token_hash: bytes, name: str, kind: DeviceKind, replacing: str | None = None
     ) -> DeviceRecord:
-        """Keeps a device that was let in. `replacing` is the id of what the same browser was before."""
+        """Keeps a device that was let in. `replacing` is the id of what the same browser was before.
+
+        Raises `TooManyDevices` for a guest that would be the 26th. The owner is never kept out by devices
+        that only the owner can disconnect: of 25, the one that was not seen for the longest time makes room.
+        """
         now = self._clock()
         with self._database.write() as session:
             if replacing is not None:
                 session.execute(_revocation(replacing, now))
+            _make_room(session, now, kind)
             device = Device(
                 id=uuid4().hex,
                 token_hash=token_hash,
@@ -54,6 +63,19 @@ class Devices:
             device = session.scalar(_valid(self._clock()).where(Device.token_hash == token_hash))
             return None if device is None else device.record()
 
+    def is_valid(self, device_id: str) -> bool:
+        """Whether the device's session has not ended."""
+        with self._database.read() as session:
+            return session.scalar(_valid(self._clock()).where(Device.id == device_id)) is not None
+
+    def rename(self, device_id: str, name: str) -> None:
+        """Gives a device a name of the owner's. Raises `NotFound` where its session has ended."""
+        with self._database.write() as session:
+            device = session.scalar(_valid(self._clock()).where(Device.id == device_id))
+            if device is None:
+                raise NotFound("There is no such device.")
+            device.name = name[:DEVICE_NAME_LENGTH]
+
     def list_valid(self) -> list[DeviceRecord]:
         """Every device whose session has not ended, the newest first."""
         newest_first = _valid(self._clock()).order_by(Device.created_at.desc(), Device.id.desc())
@@ -69,6 +91,20 @@ class Devices:
         """Ends a device's session. False when there was none."""
         with self._database.write() as session:
             return session.scalar(_revocation(device_id, self._clock()).returning(Device.id)) is not None
+
+
+def _make_room(session: Session, now: datetime, kind: DeviceKind) -> None:
+    valid = _valid(now).order_by(Device.last_seen_at, Device.id)
+    count = session.scalar(select(func.count()).select_from(valid.order_by(None).subquery())) or 0
+    if count < MAX_DEVICES:
+        return
+    if kind != "owner":
+        raise TooManyDevices(
+            f"{count} of at most {MAX_DEVICES} devices are connected. "
+            "The owner has to disconnect one before another can be."
+        )
+    for device in session.scalars(valid.limit(count - MAX_DEVICES + 1)):
+        device.revoked_at = now
 
 
 def _valid(now: datetime) -> Select[Device]:

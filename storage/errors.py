@@ -5,7 +5,8 @@ StorageError                the database cannot be read or written; nothing was 
 ├── DamagedDatabase         the file is not a sound database
 ├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
 └── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
-NotFound                    no such conversation, message or preset
+NotFound                    no such conversation, message, preset or device
+TooManyDevices              as many devices are let in as may be; nothing was changed
 ImportRefused               a file, or a conversation in it, that is not taken; nothing of it was kept
 Conflict                    the same client id came again with another body
 TooShort                    what is searched for is in nearly every message
@@ -36,6 +37,10 @@ class UnsafeSQLite(StorageError):
 
 class NotFound(Exception):
     """Nothing answers to that id."""
+
+
+class TooManyDevices(Exception):
+    """No further device is let in."""
 
 
 class Conflict(Exception):

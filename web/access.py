@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from web.lan import host_values, is_private
+from web.lan import Scheme, host_values, is_private
 from web.languages import Languages
 
 SECURITY_HEADERS = {
@@ -66,14 +66,19 @@ class AccessGuard:
         if any(name in FORWARDING_HEADERS or name.startswith(FORWARDING_FAMILY) for name in headers):
             return "Ondol does not run behind a proxy, and this request was forwarded by one."
         changes_state = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
-        if changes_state and headers.getlist("origin") != [f"http://{hosts[0].lower()}"]:
+        if changes_state and headers.getlist("origin") != [f"{_scheme(scope)}://{hosts[0].lower()}"]:
             return "That page does not belong to this server."
         return None
 
 
-def loopback_hosts(port: int) -> set[str]:
+def loopback_hosts(port: int, scheme: Scheme = "http") -> set[str]:
     """The Host headers of a server on 127.0.0.1."""
-    return host_values(("127.0.0.1", "localhost", "[::1]"), port)
+    return host_values(("127.0.0.1", "localhost", "[::1]"), port, scheme)
+
+
+def _scheme(scope: Scope) -> Scheme:
+    """What the connection itself is: no header is asked."""
+    return "https" if scope["scheme"] in ("https", "wss") else "http"
 
 
 def _is_on_private_network(scope: Scope) -> bool:

@@ -59,12 +59,14 @@ from web.rereading import Rereading
 from web.routes import routes
 from web.scorings import Scorings
 from web.services import Services
+from web.session_checks import go_round
 from web.sessions import SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
 from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
+from web.waiting import Welcome
 
 logger = logging.getLogger(__name__)
 
@@ -146,14 +148,20 @@ def build_app(
         services.trash.empty_later()
         services.telemetry.start()
         engine.start(START_DELAY_S)
+        rounds = asyncio.create_task(go_round(sharing.sessions, services.hub)) if sharing else None
         try:
             yield {"services": services}
         finally:
+            if rounds is not None:
+                rounds.cancel()
             await shut_down(services, database)
 
     return Starlette(
         routes=routes(),
-        middleware=[Middleware(AccessGuard, hosts=hosts, languages=languages), *_guard(languages, sharing)],
+        middleware=[
+            Middleware(AccessGuard, hosts=hosts, languages=languages),
+            *_guard(languages, sharing),
+        ],
         exception_handlers={
             404: pages.not_found,
             NotFound: pages.not_found,
@@ -167,7 +175,7 @@ def build_app(
 
 def _guard(languages: Languages, sharing: Sharing | None) -> list[Middleware]:
     if sharing is None:
-        return []
+        return [Middleware(Welcome)]
     guard = Middleware(
         SessionGuard, sessions=sharing.sessions, languages=languages, stranger=devices.pairing_page
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -25,10 +27,11 @@ from web.commands import (
     decode,
 )
 from web.errors import KNOWN_ERRORS, error_frame
-from web.hub import Overflow, Watcher
+from web.hub import Ended, Overflow, Watcher
 from web.message_views import end_seq
 from web.protocol import Counted, Error, encode
 from web.services import Services
+from web.session_checks import end_if_over
 from web.sessions import device_of
 from web.zones import zone_of
 
@@ -36,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 SEND_TIMEOUT_S = 10.0
 TRY_AGAIN_LATER = 1013
+CLOSE_TIMEOUT_S = 0.5
 
 
 async def chat(socket: WebSocket) -> None:
@@ -48,12 +52,24 @@ async def chat(socket: WebSocket) -> None:
     writing = asyncio.create_task(_write(socket, watcher))
     reading = asyncio.create_task(_read(socket, watcher, services))
     try:
-        await asyncio.wait({writing, reading}, return_when=asyncio.FIRST_COMPLETED)
+        if services.sharing and watcher.device:  # it may have ended since the guard looked
+            await end_if_over(services.sharing.sessions, services.hub, watcher.device.id)
+        ends: set[asyncio.Future[Any]] = {writing, reading, watcher.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         services.hub.leave(watcher)
         for task in (writing, reading):
             task.cancel()
         await asyncio.gather(writing, reading, return_exceptions=True)
+    if watcher.ended.done():
+        await _close(socket, watcher.ended.result())
+
+
+async def _close(socket: WebSocket, ended: Ended) -> None:
+    """Say why, to whoever reads it; uvicorn cuts the connection of one that does not answer."""
+    with contextlib.suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await socket.close(ended.code, ended.reason)
 
 
 async def _write(socket: WebSocket, watcher: Watcher) -> None:

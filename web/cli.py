@@ -87,6 +87,16 @@ Lan = Annotated[
         "--lan", envvar="ONDOL_LAN", help="Share on the home network; every device needs a pairing code."
     ),
 ]
+OwnTls = Annotated[
+    bool, typer.Option("--tls", envvar="ONDOL_TLS", help="Encrypt, with a certificate that Ondol makes.")
+]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", envvar="ONDOL_TLS_CERT", help="Encrypt, with this certificate (PEM)."),
+]
+TlsKey = Annotated[
+    Path | None, typer.Option("--tls-key", envvar="ONDOL_TLS_KEY", help="The certificate's private key.")
+]
 
 
 @app.command()
@@ -95,6 +105,9 @@ def serve(
     system_prompt: SystemPrompt = DEFAULT_SYSTEM_PROMPT,
     port: Port = DEFAULT_PORT,
     lan: Lan = False,
+    tls: OwnTls = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     backend: BackendName = "auto",
     compute_dtype: Dtype = "auto",
     thinking: Thinking = True,
@@ -108,6 +121,9 @@ def serve(
         system_prompt=system_prompt,
         port=port,
         lan=lan,
+        tls=tls,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         backend=backend,
         compute_dtype=compute_dtype,
         thinking=thinking,

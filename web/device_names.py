@@ -25,6 +25,9 @@ SYSTEMS = (
     ("Macintosh", "Mac"),
     ("Linux", "Linux"),
 )
+UNKNOWN = msgid("A device")
+_BROWSER_NAMES = frozenset(name for _, name in BROWSERS)
+_SYSTEM_NAMES = frozenset(name for _, name in SYSTEMS)
 
 
 def device_name(user_agent: str) -> str:
@@ -33,10 +36,12 @@ def device_name(user_agent: str) -> str:
     system = next((name for mark, name in SYSTEMS if mark in user_agent), None)
     if browser and system:
         return f"{browser} on {system}"
-    return browser or system or msgid("A device")
+    return browser or system or UNKNOWN
 
 
 def device_words(language: Language, name: str) -> str:
-    """A device's name in a person's language."""
-    browser, found, system = name.partition(" on ")
-    return language.t("{browser} on {system}", browser=browser, system=system) if found else language.t(name)
+    """A device's name in a person's language. One that the owner gave stays as it was written."""
+    browser, _, system = name.partition(" on ")
+    if browser in _BROWSER_NAMES and system in _SYSTEM_NAMES:
+        return language.t("{browser} on {system}", browser=browser, system=system)
+    return language.t(name) if name == UNKNOWN else name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -13,12 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from storage.errors import TooManyDevices
 from storage.records import DeviceKind
+from web.device_list import list_of, owner_of, sharing_of
 from web.lan import qr_svg
 from web.pages import refusal_of, small_body
 from web.pairing import CODE_LIFE_S, Outcome
 from web.protocol import DeviceConnected
 from web.services import Services
+from web.session_checks import end_if_over, renewed
 from web.sessions import device_of
 from web.sharing import Sharing, pairing_url
 from web.views import InvitationView
@@ -29,6 +34,9 @@ REFUSALS = {
     Outcome.USED: "That code was already used: each connects one device. Ask for a new one.",
 }
 NOT_THE_OWNER = "That owner’s link is no longer good. The terminal that Ondol runs in shows the present one."
+
+BODY_TIMEOUT_S = 5.0
+"""Whoever is not let in yet may not keep a request open for long."""
 
 Secret = Annotated[str, Meta(min_length=1, max_length=64)]
 
@@ -44,19 +52,22 @@ async def pairing_page(request: Request) -> Response:
     """What a device sees that was not let in."""
     services: Services = request.state.services
     if request.method in ("GET", "HEAD"):
-        return HTMLResponse(await run_in_threadpool(services.presenter(request).pairing), 401)
+        encrypted = sharing_of(request).tls is not None
+        page = partial(services.presenter(request).pairing, encrypted=encrypted)
+        return HTMLResponse(await run_in_threadpool(page), 401)
     return refusal_of(request, 401, "This device is not connected.")
 
 
 async def connected(request: Request) -> Response:
     """Whether this browser is let in already. A link on another site comes without its cookie."""
-    return JSONResponse({"connected": device_of(request) is not None})
+    services: Services = request.state.services
+    return JSONResponse({"connected": services.sharing is None or device_of(request) is not None})
 
 
 async def pair(request: Request) -> Response:
     """A code or the owner's secret for a session cookie."""
     services: Services = request.state.services
-    sharing = _sharing(services)
+    sharing = sharing_of(request)
     asked = await _decode(request)
     address = request.client.host if request.client else ""
     wait_s = math.ceil(sharing.attempts.wait_s(address))
@@ -70,7 +81,16 @@ async def pair(request: Request) -> Response:
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)
     user_agent = request.headers.get("user-agent", "")
-    device = await sharing.sessions.begin(response, user_agent, kind, device_of(request))
+    before = device_of(request)
+    try:
+        device = await sharing.sessions.begin(response, user_agent, kind, before)
+    except TooManyDevices as error:
+        return refusal_of(request, 409, str(error))
+    if before is not None:
+        services.hub.end(before.id, renewed())
+    if kind == "owner":  # for whom another device may have had to go
+        for device_id in services.hub.devices():
+            await end_if_over(sharing.sessions, services.hub, device_id)
     services.hub.broadcast(DeviceConnected(device.name), to=services.hub.owners())
     return response
 
@@ -78,20 +98,16 @@ async def pair(request: Request) -> Response:
 async def invite(request: Request) -> Response:
     """A new code and where to use it, for the owner's sheet."""
     services: Services = request.state.services
-    sharing = _sharing(services)
-    device = device_of(request)
-    if device is None or device.kind != "owner":
-        raise HTTPException(403, "Only the owner connects devices.")
+    sharing, device = owner_of(request)
     addresses = sharing.addresses(first=request.url.hostname or "")
     code = sharing.codes.issue()
-    devices = await run_in_threadpool(sharing.sessions.devices.list_valid)
     view = InvitationView(
         addresses=addresses,
         code=code,
         life_s=CODE_LIFE_S,
         qr_svg=Markup(qr_svg(pairing_url(addresses[0], code)) if addresses else ""),
-        devices=devices,
-        own_id=device.id,
+        listed=await list_of(request, sharing, device),
+        fingerprint=sharing.tls.fingerprint if sharing.tls else None,
     )
     return HTMLResponse(await run_in_threadpool(services.presenter(request).invitation, view))
 
@@ -103,15 +119,12 @@ def _judge(sharing: Sharing, asked: Pair) -> tuple[DeviceKind, str | None]:
     return "guest", REFUSALS.get(sharing.codes.redeem(asked.code or ""))
 
 
-def _sharing(services: Services) -> Sharing:
-    if services.sharing is None:
-        raise HTTPException(404, "This server is not shared on the network.")
-    return services.sharing
-
-
 async def _decode(request: Request) -> Pair:
     try:
-        asked = msgspec.json.decode(await small_body(request), type=Pair)
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            asked = msgspec.json.decode(await small_body(request), type=Pair)
+    except TimeoutError:
+        raise HTTPException(408, "The code did not arrive in time.") from None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise HTTPException(400, "A code of eight digits is needed.") from None
     if (asked.code is None) == (asked.owner is None):

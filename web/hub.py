@@ -31,6 +31,15 @@ class Overflow(Exception):
     """A client has left too many frames unread."""
 
 
+class Ended(Exception):
+    """The session that a socket belongs to is over, or another has taken its place."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        self.code = code
+        self.reason = reason
+        super().__init__(reason)
+
+
 class Watcher:
     """One socket's side of the server: frames to send, and the reply it follows.
 
@@ -46,6 +55,7 @@ class Watcher:
         self.zone = zone
         self.conversation_id: str | None = None
         self.overflowed = False
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._outbox: deque[ServerFrame] = deque()
         self._news = asyncio.Event()
         self._generation: Generation | None = None
@@ -142,6 +152,16 @@ class Hub:
         for watcher in self._watchers:
             zones.setdefault(watcher.zone, []).append(watcher)
         return zones
+
+    def devices(self) -> set[str]:
+        """The ids of the devices that have a page open."""
+        return {w.device.id for w in self._watchers if w.device is not None}
+
+    def end(self, device_id: str, ended: Ended) -> None:
+        """Close all sockets of a device, those too that read nothing."""
+        for watcher in tuple(self._watchers):
+            if watcher.device is not None and watcher.device.id == device_id and not watcher.ended.done():
+                watcher.ended.set_result(ended)
 
     def owners(self) -> list[Watcher]:
         """Those on the owner's devices."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import segno
@@ -20,6 +21,8 @@ import segno
 REREAD_S = 5.0
 ROUTES = Path("/proc/net/route")
 VIRTUAL = ("docker", "br-", "veth", "virbr", "vmnet", "vboxnet", "tun", "tap", "wg", "tailscale", "zt")
+Scheme = Literal["http", "https"]
+USUAL_PORTS: dict[Scheme, int] = {"http": 80, "https": 443}
 INK, PAPER = "#211d18", "#fff"
 
 
@@ -50,10 +53,10 @@ def host_names() -> list[str]:
     return sorted({name, name.partition(".")[0] + ".local"})
 
 
-def host_values(names: Iterable[str], port: int) -> set[str]:
+def host_values(names: Iterable[str], port: int, scheme: Scheme = "http") -> set[str]:
     """How browsers write these names and this port in the Host header."""
     names = set(names)
-    return {f"{name}:{port}" for name in names} | (names if port == 80 else set())
+    return {f"{name}:{port}" for name in names} | (names if port == USUAL_PORTS[scheme] else set())
 
 
 class LanHosts:
@@ -71,8 +74,13 @@ class LanHosts:
         names: Callable[[], list[str]] = host_names,
         addresses: Callable[[], list[str]] = private_addresses,
         clock: Callable[[], float] = time.monotonic,
+        scheme: Scheme = "http",
+        on_read: Callable[[list[str]], None] = lambda names: None,
     ) -> None:
+        """`on_read` is told of all names and addresses whenever they were read."""
         self.port = port
+        self.scheme: Scheme = scheme
+        self._on_read = on_read
         self._always = frozenset(always)
         self._names = names
         self._addresses = addresses
@@ -97,7 +105,9 @@ class LanHosts:
             return
         self._read_at = self._clock()
         self._current = self._addresses()
-        self._known = frozenset(host_values([*self._current, *self._names()], self.port))
+        own = [*self._current, *self._names()]
+        self._known = frozenset(host_values(own, self.port, self.scheme))
+        self._on_read(own)
 
 
 def qr_svg(link: str) -> str:

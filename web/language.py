@@ -19,11 +19,11 @@ import gettext
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from io import BytesIO
 
 from babel import Locale
-from babel.dates import format_date, format_skeleton
+from babel.dates import format_date, format_skeleton, format_time
 from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.numbers import format_compact_decimal, parse_pattern
@@ -119,6 +119,12 @@ class Language:
     def day(self, day: date) -> str:
         """A day in full, such as “29 November 2026”."""
         return str(format_date(day, "long", locale=self.locale))
+
+    def moment(self, moment: datetime, now: datetime) -> str:
+        """The time to the minute where it is today's, else the day; both by the zone of `moment`."""
+        if moment.date() == now.astimezone(moment.tzinfo).date():
+            return str(format_time(moment.time(), "short", locale=self.locale))
+        return self.day(moment)
 
     def ordinal(self, n: int) -> str:
         """1st, 2nd, 3rd, 4th …"""

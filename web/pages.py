@@ -174,7 +174,9 @@ async def _page(
 def _sharing(services: Services, device: DeviceRecord | None) -> SharingView | None:
     if services.sharing is None or device is None:
         return None
-    return SharingView(services.sharing.addresses()[:1], device.kind == "owner")
+    return SharingView(
+        services.sharing.addresses()[:1], device.kind == "owner", services.sharing.tls is not None
+    )
 
 
 async def small_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:

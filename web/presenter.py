@@ -26,6 +26,7 @@ from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
 from web.views import (
     ChatPage,
     ConversationPage,
+    DeviceListView,
     InvitationView,
     MessageView,
     PresetView,
@@ -64,6 +65,8 @@ class Presenter:
             "label_in_words": partial(label_in_words, language),
             "duration": partial(duration_words, language),
             "spaces_shown": spaces_shown,
+            "day": language.day,
+            "moment": language.moment,
             "device_words": partial(device_words, language),
             "range_in_words": partial(range_in_words, language),
             "thought_words": partial(thought_words, language),
@@ -90,9 +93,13 @@ class Presenter:
         """The page that a browser keeps for when this server cannot be reached."""
         return self._render("offline.html")
 
-    def pairing(self) -> str:
+    def pairing(self, *, encrypted: bool) -> str:
         """The page of a device that was not let in."""
-        return self._render("pair.html")
+        return self._render("pair.html", encrypted=encrypted)
+
+    def devices(self, listed: DeviceListView) -> str:
+        """The list of devices in the owner's sheet."""
+        return self._render("_devices.html", listed=listed)
 
     def invitation(self, invitation: InvitationView) -> str:
         """The inside of the owner's sheet."""

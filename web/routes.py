@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 from web import (
     compare,
+    device_list,
     devices,
     finding,
     learn,
@@ -34,6 +35,9 @@ def routes() -> list[BaseRoute]:
         *_review_routes(),
         *_transfer_routes(),
         Route("/api/pairing-code", devices.invite, methods=["POST"]),
+        Route("/api/devices", device_list.piece),
+        Route("/api/devices/{id}/rename", device_list.rename, methods=["POST"]),
+        Route("/api/devices/{id}/disconnect", device_list.disconnect, methods=["POST"]),
         Route(PAIR_PATH, devices.connected),
         Route(PAIR_PATH, devices.pair, methods=["POST"]),
         Route("/tokens", tokens.page, methods=["GET", "POST"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import logging
@@ -9,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,11 +25,18 @@ from web.app import build_app
 from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
+from web.lan import LanHosts, Scheme, host_names, private_addresses
 from web.settings import Settings
 from web.sharing import share
-from web.terminal import StatusPrinter, print_invitation
+from web.terminal import StatusPrinter, print_fingerprint, print_invitation
+from web.tls import Tls
+from web.waiting import WAITING_S, Patience, waiting_protocol
+
+logger = logging.getLogger(__name__)
 
 GRACE_S = 3
+TLS_END_S = 2.0
+"""Less than the grace: who does not answer the end of TLS is cut off before the event loop ends."""
 SWITCH_S = 0.001
 
 
@@ -41,20 +50,27 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
     listener = listen(settings.host, settings.port)
     port = listener.getsockname()[1]
     with listener, sole_user(settings.data_dir):
+        tls, on_read = prepare_tls(settings)
+        scheme: Scheme = "https" if tls else "http"
         database = Database.open(settings.data_dir)
         printer = StatusPrinter()
-        sharing = share(port, Devices(database)) if settings.lan else None
-        hosts = sharing.hosts if sharing else loopback_hosts(port)
+        loopback = loopback_hosts(port, scheme)
+        own = LanHosts(port, always=loopback, scheme=scheme, on_read=on_read) if settings.lan else None
+        sharing = share(Devices(database), own, tls) if own else None
+        hosts = own or loopback
         on_status = settled(printer)
         app = build(settings, database, hosts=hosts, sharing=sharing, on_status=on_status, on_hang=exit_hung)
-        print(f"Ondol is at http://127.0.0.1:{port}  (Ctrl+C ends it)", flush=True)
+        print(f"Ondol is at {scheme}://127.0.0.1:{port}  (Ctrl+C ends it)", flush=True)
+        if tls is not None:
+            print_fingerprint(tls.fingerprint)
         if sharing is not None:
-            print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue())
+            encrypted = tls is not None
+            print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue(), encrypted)
         # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: sys.exit(0))
         try:
-            uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
+            uvicorn.Server(uvicorn_config(app, tls)).run(sockets=[listener])
         finally:
             printer.close()
 
@@ -77,10 +93,52 @@ def settled(report: Callable[[ModelStatus], None]) -> Callable[[ModelStatus], No
     return reported
 
 
-def uvicorn_config(app: Starlette) -> uvicorn.Config:
+def prepare_tls(settings: Settings) -> tuple[Tls | None, Callable[[list[str]], None]]:
+    """What to encrypt with, if anything, and what to tell of this machine's names when they were read anew.
+
+    Raises `StartFailed`. Given files are used as they are; one's own certificate follows the machine's names.
+    """
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise StartFailed("--tls-cert and --tls-key go together: a certificate is of no use without its key.")
+    if not settings.tls and settings.tls_cert is None:
+        return None, lambda names: None
+    from web.certificates import OwnCertificate, given_certificate
+
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        return Tls(given_certificate(settings.tls_cert, settings.tls_key)), lambda names: None
+    own = OwnCertificate(settings.data_dir)
+    tls = Tls(own.for_names([*private_addresses(), *host_names()]))
+
+    def follow(names: list[str]) -> None:
+        try:
+            tls.use(own.for_names(names))
+        except StartFailed as error:
+            logger.warning("The certificate was not renewed: %s", error)
+
+    return tls, follow
+
+
+class EventLoop(asyncio.SelectorEventLoop):
+    """An event loop that gives a TLS handshake ten seconds, not a minute; uvicorn has no setting for it."""
+
+    handshake_s = WAITING_S
+
+    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
+        if options.get("ssl") is not None:
+            options |= {"ssl_handshake_timeout": self.handshake_s, "ssl_shutdown_timeout": TLS_END_S}
+        server: asyncio.Server = await super().create_server(*args, **options)
+        return server
+
+
+def uvicorn_config(
+    app: Starlette, tls: Tls | None = None, patience: Patience | None = None
+) -> uvicorn.Config:
     """How uvicorn runs the app. Pongs may be late: importing torch holds the interpreter for a while."""
     return uvicorn.Config(
         app,
+        http=waiting_protocol(patience or Patience()),
+        loop=f"{__name__}:EventLoop",
+        ssl_context_factory=(lambda config, default: tls.context) if tls else None,
         ws="websockets-sansio",
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,

@@ -6,6 +6,7 @@ machine have it too.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -22,6 +23,7 @@ from storage.errors import StorageError
 from storage.records import DeviceKind, DeviceRecord
 from web.device_names import device_name
 from web.languages import Languages
+from web.waiting import admit
 
 NOTICE_EVERY = timedelta(minutes=5)
 PAIR_PATH = "/pair"
@@ -32,10 +34,21 @@ FREE_FOLDERS = ("/static/",)
 class Sessions:
     """Sessions of devices, each with a token that only its browser has. Event loop; rows in pool threads."""
 
-    def __init__(self, devices: Devices, port: int) -> None:
+    def __init__(
+        self,
+        devices: Devices,
+        port: int,
+        *,
+        secure: bool = False,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`secure`: whether it is served over TLS. `pause` waits so many seconds; it is for doubles."""
         self.devices = devices
-        self.cookie = f"ondol_{port}"
-        """Browsers share cookies between the ports of a host: another server's must have another name."""
+        self.pause = pause
+        self.secure = secure
+        self.cookie = f"__Host-ondol_{port}" if secure else f"ondol_{port}"
+        """Browsers share cookies between the ports of a host: another server's must have another name. And a
+        token that once went over the network in the clear is none over TLS."""
 
     async def device_of(self, connection: HTTPConnection) -> DeviceRecord | None:
         """The device that holds the cookie's session. Raises `StorageError`."""
@@ -44,29 +57,38 @@ class Sessions:
             return None
         device = await run_in_threadpool(self.devices.find, _digest(token))
         if device is not None and utc_now() - device.last_seen_at > NOTICE_EVERY:
-            await run_in_threadpool(self._notice, device)
+            await run_in_threadpool(self.notice, device.id)
         return device
 
     async def begin(
         self, response: Response, user_agent: str, kind: DeviceKind, before: DeviceRecord | None
     ) -> DeviceRecord:
-        """A new session, whose cookie the response carries; what the browser held `before` ends."""
+        """A new session, whose cookie the response carries; what the browser held `before` ends.
+
+        Raises `TooManyDevices`.
+        """
         token = secrets.token_urlsafe(32)
         name, replaced = device_name(user_agent), before.id if before else None
         device = await run_in_threadpool(self.devices.add, _digest(token), name, kind, replaced)
         age = int(SESSION_AGE.total_seconds())
-        response.set_cookie(self.cookie, token, max_age=age, path="/", httponly=True, samesite="strict")
+        response.set_cookie(
+            self.cookie, token, max_age=age, path="/", secure=self.secure, httponly=True, samesite="strict"
+        )
         return device
 
-    def _notice(self, device: DeviceRecord) -> None:
+    def notice(self, device_id: str) -> None:
+        """The device was here now. Blocks."""
         try:
-            self.devices.saw(device.id)
+            self.devices.saw(device_id)
         except StorageError:
             return  # a full disk must not lock anyone out
 
 
 class SessionGuard:
-    """ASGI middleware: whoever has no session gets the pairing page, and nothing else."""
+    """ASGI middleware: whoever has no session gets the pairing page, and nothing else.
+
+    The connection of a device that has one may take its time from then on, see `web.waiting`.
+    """
 
     def __init__(
         self,
@@ -91,6 +113,8 @@ class SessionGuard:
             await _refuse(scope, receive, send, PlainTextResponse(sentence, 503))
             return
         scope.setdefault("state", {})["device"] = device
+        if device is not None:
+            admit(scope)
         if device is not None or (scope["type"] == "http" and scope["path"] == PAIR_PATH):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

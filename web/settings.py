@@ -34,6 +34,9 @@ class Settings:
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
     port: int = DEFAULT_PORT
     lan: bool = False
+    tls: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     backend: BackendChoice = "auto"
     compute_dtype: ComputeDtype = "auto"
     thinking: bool = True

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from storage.devices import Devices
-from web.access import loopback_hosts
 from web.attempts import Attempts
-from web.lan import LanHosts
+from web.lan import USUAL_PORTS, LanHosts
 from web.pairing import OwnerLink, PairingCodes
 from web.sessions import Sessions
+from web.tls import Tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +23,37 @@ class Sharing:
     owner: OwnerLink
     attempts: Attempts
     sessions: Sessions
+    tls: Tls | None = None
 
     def addresses(self, first: str = "") -> list[str]:
         """Where other devices find this server, the likeliest first. `first` goes before, if it is one."""
         found = sorted(self.hosts.addresses(), key=lambda address: address != first)
-        return [f"http://{address}{self._port}" for address in found]
+        return [f"{self.hosts.scheme}://{address}{self._port}" for address in found]
 
     def owner_url(self) -> str:
         """A new link for the owner's browsers; an earlier one is no longer good."""
-        return f"http://127.0.0.1{self._port}/#owner={self.owner.issue()}"
+        return f"{self.hosts.scheme}://127.0.0.1{self._port}/#owner={self.owner.issue()}"
 
     @property
     def _port(self) -> str:
-        return "" if self.hosts.port == 80 else f":{self.hosts.port}"
+        return "" if self.hosts.port == USUAL_PORTS[self.hosts.scheme] else f":{self.hosts.port}"
 
 
-def share(port: int, devices: Devices, hosts: LanHosts | None = None) -> Sharing:
-    """Everything new; `hosts` is for doubles."""
+def share(
+    devices: Devices,
+    hosts: LanHosts,
+    tls: Tls | None = None,
+    *,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Sharing:
+    """Everything new; `pause` is for doubles."""
     return Sharing(
-        hosts=hosts or LanHosts(port, always=loopback_hosts(port)),
+        hosts=hosts,
         codes=PairingCodes(),
         owner=OwnerLink(),
         attempts=Attempts(),
-        sessions=Sessions(devices, port),
+        sessions=Sessions(devices, hosts.port, secure=tls is not None, pause=pause),
+        tls=tls,
     )
 
 

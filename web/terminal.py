@@ -16,7 +16,11 @@ NOT_ENCRYPTED = "Not encrypted: everyone on this network can read along."
 
 
 def print_invitation(
-    owner_url: str, addresses: Sequence[str], code: str, console: Console | None = None
+    owner_url: str,
+    addresses: Sequence[str],
+    code: str,
+    encrypted: bool = False,
+    console: Console | None = None,
 ) -> None:
     """How the owner and other devices connect to a server that is shared on the network."""
     console = console or Console(highlight=False)
@@ -25,9 +29,16 @@ def print_invitation(
         console.print(f"  Other devices:     {address}", markup=False, soft_wrap=True)
     life = "for one device, good for two minutes; your own page makes more"
     console.print(f"  Pairing code:      {spaced(code)}  ({life})", markup=False, soft_wrap=True)
-    console.print(f"  {NOT_ENCRYPTED}", markup=False, soft_wrap=True)
+    if not encrypted:
+        console.print(f"  {NOT_ENCRYPTED}", markup=False, soft_wrap=True)
     if addresses:
         _print_qr(console, qr_text(pairing_url(addresses[0], code)))
+
+
+def print_fingerprint(fingerprint: str, console: Console | None = None) -> None:
+    """What a browser shows of the certificate, to compare."""
+    console = console or Console(highlight=False)
+    console.print(f"  Certificate:       SHA-256 {fingerprint}", markup=False, soft_wrap=True)
 
 
 def spaced(code: str) -> str:

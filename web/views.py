@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
 from markupsafe import Markup
 
 from inference.types import Prefill, Queued
-from storage.records import DeviceRecord, Siblings
+from storage.records import Siblings
 from web.protocol import ContextView, StatusFrame
 
 
@@ -160,22 +160,47 @@ class SharingView:
 
     addresses: Sequence[str]
     is_owner: bool
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """One device in the owner's list. `is_own` is the browser that looks; `is_here` has a page open. Times
+    are by the clock of whoever looks.
+    """
+
+    id: str
+    name: str
+    is_owner: bool
+    is_own: bool
+    is_here: bool
+    connected: datetime
+    last_seen: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceListView:
+    """All devices, the newest first, how many there may be, and when that was."""
+
+    devices: Sequence[DeviceView]
+    most: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class InvitationView:
     """What the owner shows to a new device. `life_s` is for how long the code is good.
 
-    `qr_svg` holds the first address and the code; empty where there is no address. `own_id` is the device
-    that looks.
+    `qr_svg` holds the first address and the code; empty where there is no address. `fingerprint` is that of
+    the certificate; None where nothing is encrypted.
     """
 
     addresses: Sequence[str]
     code: str
     life_s: float
     qr_svg: Markup
-    devices: Sequence[DeviceRecord]
-    own_id: str
+    listed: DeviceListView
+    fingerprint: str | None
 
 
 @dataclass(frozen=True, slots=True)

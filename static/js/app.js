@@ -74,7 +74,10 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },
-  lost: (failures) => reach.lost(failures),
+  async lost(failures) {
+    reach.lost(failures);
+    if (await reach.isOut()) (await fetchPart("./parted.js")).part(parts, chat, reach);
+  },
 });
 
 const presets = new PresetRow(byId("presets"), parts.opening, (answer) => {
@@ -101,7 +104,7 @@ async function openSettings() {
 
 async function openHelp() {
   const sheet = await fetchPart("./help.js", "sheet", "settings");
-  sheet.openHelp(byId("help"));
+  sheet.openHelp();
 }
 
 /** @param {HTMLElement} reply */

@@ -1,4 +1,5 @@
 import { t } from "./language.js";
+import { DeviceList } from "./device-list.js";
 import { closable } from "./sheet.js";
 
 /** The owner's sheet for connecting a device: the addresses, a code with its remaining time, and who is connected. */
@@ -6,6 +7,7 @@ class Devices {
   #dialog;
   #inside;
   #timer = 0;
+  #list = null;
 
   /** @param {HTMLDialogElement} dialog */
   constructor(dialog) {
@@ -16,8 +18,12 @@ class Devices {
     dialog.addEventListener("close", () => {
       clearInterval(this.#timer);
       this.#inside.replaceChildren();
+      this.#list = null;
     });
-    document.addEventListener("ondol-device-connected", ({ detail }) => this.#over(t("Connected: {name}.", { name: detail })));
+    document.addEventListener("ondol-device-connected", ({ detail }) => {
+      this.#over(t("Connected: {name}.", { name: detail }));
+      this.#list?.refresh();
+    });
   }
 
   open() {
@@ -37,6 +43,7 @@ class Devices {
     if (!this.#dialog.open) return;
     if (html === null) return this.#inside.replaceChildren(t("A code could not be made. Is Ondol running?"));
     this.#inside.innerHTML = html;
+    this.#list = new DeviceList(this.#inside.querySelector(".device-place"));
     this.#countDown();
   }
 

@@ -2,19 +2,37 @@ import { t } from "./language.js";
 import { SHORTCUTS, plainKeys, setPlainKeys } from "./shortcuts.js";
 import { closable } from "./sheet.js";
 
-let filled = false;
+let dialog = null;
 
-/** The sheet that lists the keyboard shortcuts. @param {HTMLDialogElement} dialog */
-export function openHelp(dialog) {
-  const box = dialog.querySelector("#plain-keys");
-  if (!filled) {
-    filled = true;
-    closable(dialog);
-    dialog.querySelector(".keys").append(...SHORTCUTS.map(row));
-    box.addEventListener("change", () => setPlainKeys(box.checked));
-  }
-  box.checked = plainKeys();
+/** The sheet that lists the keyboard shortcuts. */
+export function openHelp() {
+  dialog ??= build();
+  dialog.querySelector("input").checked = plainKeys();
   dialog.showModal();
+}
+
+function build() {
+  const made = document.getElementById("settings").cloneNode(true);
+  Object.assign(made, { id: "help", className: "sheet help", open: false });
+  made.setAttribute("aria-labelledby", "help-title");
+  Object.assign(made.querySelector("h2"), { id: "help-title", textContent: t("Keyboard shortcuts") });
+  const keys = document.createElement("dl");
+  keys.className = "keys";
+  keys.append(...SHORTCUTS.map(row));
+  made.querySelector(".sheet-place").replaceWith(keys, plainKeysBox());
+  closable(made);
+  document.body.append(made);
+  return made;
+}
+
+function plainKeysBox() {
+  const [label, words, box] = ["label", "span", "input"].map((name) => document.createElement(name));
+  label.className = "check";
+  words.textContent = t("Single keys, while nothing is being written");
+  Object.assign(box, { type: "checkbox", id: "plain-keys" });
+  box.addEventListener("change", () => setPlainKeys(box.checked));
+  label.append(box, words);
+  return label;
 }
 
 /** @param {typeof SHORTCUTS[number]} shortcut */

@@ -27,6 +27,16 @@ export class Reach {
     this.#place.hidden = false;
   }
 
+  /** Whether the server answers, but lets this device in no more: a socket does not tell why it is refused. */
+  async isOut() {
+    try {
+      const answer = await fetch("/pair");
+      return answer.ok && !(await answer.json()).connected;
+    } catch {
+      return false;
+    }
+  }
+
   async #probe() {
     try {
       await fetch("/health", { cache: "no-store" });

@@ -35,6 +35,12 @@ export class Socket {
     return true;
   }
 
+  /** For good. */
+  end() {
+    clearTimeout(this.#timer);
+    this.#socket = null;
+  }
+
   #connect() {
     clearTimeout(this.#timer);
     const socket = new WebSocket(this.#url);

@@ -162,6 +162,59 @@ def test_a_code_is_not_used_up_by_a_device_that_is_in_already(serve: Serve, phon
     assert served.join(code=code).status_code == 204
 
 
+def test_the_owner_names_and_disconnects_a_phone_and_the_phone_says_so_and_comes_back(
+    serve: Serve, open_tab: OpenTab, phone: Phone
+) -> None:
+    served = serve(lan=True)
+    owner = open_as_owner(open_tab, served)
+    guest = phone(served.lan_url)
+    guest.expect_complaint("WebSocket connection to")
+    guest.open(f"/#pair={served.sharing.codes.issue()}")
+    expect(guest.composer).to_be_focused()
+    guest.write("half a thought")
+
+    new_code(owner)
+    sheet = owner.page.get_by_role("dialog")
+    rows = sheet.get_by_role("list", name="Connected devices").get_by_role("listitem")
+    expect(rows).to_have_count(2)
+    own = rows.filter(has_text="this browser")
+    expect(own.get_by_role("button", name="Disconnect")).to_have_count(0)
+    sheet.get_by_role("button", name="Rename Chrome on Linux").first.click()
+    field = sheet.get_by_role("textbox", name="New name")
+    field.fill("Nobody’s")
+    field.press("Escape")
+    expect(field).to_have_count(0)
+    row = rows.filter(has_not_text="this browser")
+    row.get_by_role("button", name="Rename").click()
+    field.fill("엄마 폰")
+    field.press("Enter")
+    expect(row).to_contain_text("엄마 폰")
+    expect(row.get_by_role("button", name="Rename 엄마 폰")).to_be_focused()
+    expect(row).to_contain_text("here now")
+
+    row.get_by_role("button", name="Disconnect").click()
+    question = sheet.get_by_role("group", name="Disconnect 엄마 폰?")
+    expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+    owner.page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(sheet).to_be_visible()
+    expect(row.get_by_role("button", name="Disconnect")).to_be_focused()
+    owner.page.keyboard.press("Enter")
+    question.get_by_role("button", name="Disconnect").click()
+    expect(guest.page.locator("#connection")).to_contain_text("not connected any more", timeout=1_000)
+    expect(rows).to_have_count(1)
+    expect(guest.send_button).to_be_disabled()
+    expect(guest.composer).to_have_value("half a thought")
+    guest.write("a whole thought")
+    guest.assert_no_sideways_scroll()
+
+    guest.page.get_by_role("link", name="Connect again").click()
+    expect(guest.page.get_by_role("heading", level=1)).to_have_text("Connect this device")
+    type_code(guest.page, served.sharing.codes.issue())
+    expect(guest.composer).to_have_value("a whole thought")
+    expect(rows).to_have_count(2)
+
+
 def test_a_link_on_another_site_leads_a_device_that_is_in_to_the_page(serve: Serve, phone: Phone) -> None:
     served = serve(lan=True)
     guest = phone(served.lan_url)

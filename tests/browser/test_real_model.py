@@ -83,7 +83,7 @@ def test_a_chat_is_there_after_the_server_was_started_again(ondol: Ondol, open_t
     chat.send_message(SHORT)
     chat.wait_for_reply()
     messages = chat.messages()
-    chat.expect_complaint("WebSocket connection to")
+    chat.expect_complaint("WebSocket connection to|ERR_CONNECTION_REFUSED")
     ondol.restart()
     chat.wait_until_connected()
     assert chat.messages() == messages

@@ -15,7 +15,7 @@ from tests.web.serving import Served
 Serve = Callable[..., Served]
 OpenTab = Callable[..., ChatPage]
 
-NO_CONNECTION = "WebSocket connection to"
+NO_CONNECTION = "WebSocket connection to|ERR_CONNECTION_REFUSED"
 
 
 def test_an_interrupted_reply_is_kept_and_shown_after_reconnecting(serve: Serve, open_tab: OpenTab) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from storage.database import Database
 from storage.devices import Devices
-from storage.errors import StorageError
+from storage.errors import NotFound, StorageError, TooManyDevices
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 FIRST, SECOND = b"1" * 32, b"2" * 32
@@ -68,3 +68,37 @@ def test_a_session_belongs_to_one_device(devices: Devices) -> None:
     devices.add(FIRST, "Safari on iPhone", "guest")
     with pytest.raises(StorageError):
         devices.add(FIRST, "Chrome on Android", "guest")
+
+
+def test_of_25_devices_none_is_a_26th(devices: Devices, clock: Clock) -> None:
+    let_in = [devices.add(bytes([n]) * 32, "Safari on iPhone", "guest") for n in range(25)]
+    with pytest.raises(TooManyDevices, match=r"^25 of at most 25 devices are connected\."):
+        devices.add(b"x" * 32, "Chrome on Android", "guest")
+    again = devices.add(b"y" * 32, "Safari on iPhone", "guest", replacing=let_in[0].id)
+    devices.revoke(let_in[1].id)
+    devices.add(b"z" * 32, "Chrome on Android", "guest")
+    assert len(devices.list_valid()) == 25
+    assert devices.is_valid(again.id)
+    clock.now = NOON + timedelta(days=365)
+    devices.add(b"w" * 32, "Chrome on Android", "guest")
+
+
+def test_the_owner_is_let_in_in_place_of_the_device_not_seen_for_the_longest(
+    devices: Devices, clock: Clock
+) -> None:
+    let_in = [devices.add(bytes([n]) * 32, "Safari on iPhone", "guest") for n in range(25)]
+    clock.now = NOON + timedelta(hours=1)
+    for device in let_in[:7] + let_in[8:]:
+        devices.saw(device.id)
+    owner = devices.add(b"x" * 32, "Firefox on Linux", "owner")
+    left = {device.id for device in devices.list_valid()}
+    assert left == {owner.id} | {device.id for device in let_in} - {let_in[7].id}
+
+
+def test_a_device_has_the_name_that_it_was_given_last(devices: Devices) -> None:
+    phone = devices.add(FIRST, "Safari on iPhone", "guest")
+    devices.rename(phone.id, "엄마 폰")
+    assert [device.name for device in devices.list_valid()] == ["엄마 폰"]
+    devices.revoke(phone.id)
+    with pytest.raises(NotFound):
+        devices.rename(phone.id, "Nobody’s")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -18,15 +21,18 @@ from websockets.sync.client import ClientConnection, connect
 
 from inference.config import EngineConfig
 from inference.models.prepared import PreparedModel
+from storage.conversations import utc_now
 from storage.database import Database
 from storage.devices import Devices
 from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
 from web.access import loopback_hosts
 from web.app import build_app
-from web.lan import LanHosts
+from web.lan import LanHosts, Scheme
 from web.server import listen, uvicorn_config
 from web.settings import Settings
 from web.sharing import share
+from web.tls import Tls
+from web.waiting import Patience
 
 WAIT_S = 20
 OTHER_ADDRESS = "127.0.0.2"
@@ -68,6 +74,10 @@ class Served:
         port: int = 0,
         engine: Mapping[str, Any] | None = None,
         lan: bool = False,
+        tls: bool = False,
+        patience: Patience | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         kind: type[ScriptedBackend] = ScriptedBackend,
     ) -> None:
         self.hangs: Queue[str] = Queue()
@@ -84,47 +94,55 @@ class Served:
         self.database = Database.open(settings.data_dir)
         listener = listen("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
+        self.scheme: Scheme = "https" if tls else "http"
+        self.tls = _own_tls(settings.data_dir) if tls else None
+        self.trust: ssl.SSLContext | bool = True
+        if self.tls:
+            self.trust = ssl.create_default_context(cafile=str(self.tls.current.certificate))
         listeners = [listener]
         if lan:
             listeners.append(listen(OTHER_ADDRESS, self.port))
-            self.sharing = share(self.port, Devices(self.database), _double_hosts(self.port))
+            hosts = _double_hosts(self.port, self.scheme)
+            self.sharing = share(Devices(self.database, clock), hosts, self.tls, pause=pause)
             self.owner_url = self.sharing.owner_url()
         app = build_app(
             settings,
             self.database,
-            hosts=self.sharing.hosts if lan else loopback_hosts(self.port),
+            hosts=self.sharing.hosts if lan else loopback_hosts(self.port, self.scheme),
             sharing=self.sharing if lan else None,
             on_hang=self.hangs.put,
             prepare_model=prepare
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
             backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
-        self._server = uvicorn.Server(uvicorn_config(app))
+        self._server = uvicorn.Server(uvicorn_config(app, self.tls, patience))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def get(self, path: str, **headers: str) -> httpx2.Response:
-        return httpx2.get(self.url + path, headers=headers)
+        return httpx2.get(self.url + path, headers=headers, verify=self.trust)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
-        return httpx2.post(self.url + path, json=body, headers={"Origin": self.url, **headers})
+        return httpx2.post(
+            self.url + path, json=body, headers={"Origin": self.url, **headers}, verify=self.trust
+        )
 
     def post_bytes(self, path: str, body: bytes) -> httpx2.Response:
         return httpx2.post(self.url + path, content=body, headers={"Origin": self.url})
 
     @property
     def lan_url(self) -> str:
-        return f"http://{OTHER_ADDRESS}:{self.port}"
+        return f"{self.scheme}://{OTHER_ADDRESS}:{self.port}"
 
     def join(self, source: str = "127.0.0.1", cookie: str = "", **secret: str) -> httpx2.Response:
         """Show a code or the owner's secret, from an address of this machine."""
         headers = {"Origin": self.url, "User-Agent": PHONE, **({"Cookie": cookie} if cookie else {})}
-        with httpx2.Client(transport=httpx2.HTTPTransport(local_address=source)) as client:
+        with httpx2.Client(transport=httpx2.HTTPTransport(verify=self.trust, local_address=source)) as client:
             return client.post(self.url + "/pair", json=secret, headers=headers)
 
     def guest(self) -> str:
@@ -137,7 +155,8 @@ class Served:
 
     def client(self, cookie: str = "", headers: Mapping[str, str] | None = None) -> Client:
         connection = connect(
-            f"ws://127.0.0.1:{self.port}/ws",
+            f"{'wss' if self.tls else 'ws'}://127.0.0.1:{self.port}/ws",
+            ssl=self.trust if isinstance(self.trust, ssl.SSLContext) else None,
             origin=self.url,
             max_size=2**24,
             additional_headers={**({"Cookie": cookie} if cookie else {}), **(headers or {})},
@@ -168,10 +187,17 @@ def cookie_of(response: httpx2.Response) -> str:
     return str(response.headers["set-cookie"]).partition(";")[0]
 
 
-def _double_hosts(port: int) -> LanHosts:
+def _own_tls(folder: Path) -> Tls:
+    from web.certificates import OwnCertificate  # cryptography takes a while
+
+    return Tls(OwnCertificate(folder).for_names([OTHER_ADDRESS]))
+
+
+def _double_hosts(port: int, scheme: Scheme) -> LanHosts:
     return LanHosts(
         port,
-        always=loopback_hosts(port),
+        always=loopback_hosts(port, scheme),
+        scheme=scheme,
         names=lambda: ["house", "house.local"],
         addresses=lambda: [OTHER_ADDRESS],
     )
