@@ -60,15 +60,16 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
         hosts = own or loopback
         on_status = settled(printer)
         app = build(settings, database, hosts=hosts, sharing=sharing, on_status=on_status, on_hang=exit_hung)
+        # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
+        # Set before the address is told: whoever reads it may end the server at once.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: sys.exit(0))
         print(f"Ondol is at {scheme}://127.0.0.1:{port}  (Ctrl+C ends it)", flush=True)
         if tls is not None:
             print_fingerprint(tls.fingerprint)
         if sharing is not None:
             encrypted = tls is not None
             print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue(), encrypted)
-        # uvicorn ends in order after a signal and then raises it again; by then an orderly end is a success.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: sys.exit(0))
         try:
             uvicorn.Server(uvicorn_config(app, tls)).run(sockets=[listener])
         finally:
