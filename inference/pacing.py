@@ -7,7 +7,7 @@ soon.
 
 from __future__ import annotations
 
-SMALLEST_CHUNK = 16
+SMALLEST_CHUNK = 8
 STEPS_PER_CHUNK = 1.7
 """A chunk beside decoding sequences takes as long as so many steps: with the step itself nearly three gaps,
 and some room for chunks that take longer than the last ones.
@@ -38,7 +38,7 @@ class Pace:
     def chunk(self, *, beside_decoding: bool) -> int:
         """Tokens to read next. Before anything was measured: few, so that the first chunk is no surprise."""
         if self._token_s is None:
-            return min(self._largest_chunk, 4 * SMALLEST_CHUNK)
+            return min(self._largest_chunk, 8 * SMALLEST_CHUNK)
         allowed_s = STOP_WITHIN_S
         if beside_decoding and self._step_s is not None:
             allowed_s = min(allowed_s, STEPS_PER_CHUNK * self._step_s)

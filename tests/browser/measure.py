@@ -27,8 +27,8 @@ SLOWER = 4
 REPLY_TOKENS = 20_000
 TOKEN_CHARS = 4
 ADDED = 100
-TOKENS_PER_DELTA = (1, 10)
-"""The server sends at most ten deltas a second: ten tokens in each are a reply of 100 tokens/s."""
+TOKENS_PER_DELTA = (1, 10, 25)
+"""The server sends at most ten deltas a second: 25 tokens in each are a reply of 250 tokens/s."""
 GAP_MS = 60
 LOADS = 7
 TRACED = ("devtools.timeline", "disabled-by-default-devtools.timeline", "blink.user_timing", "toplevel")
