@@ -247,9 +247,13 @@ class ChatPage:
     # Looking
 
     def style(self, selector: str, name: str) -> str:
-        """A computed style of the first such element."""
-        script = "(element, name) => getComputedStyle(element).getPropertyValue(name)"
-        value: str = self.page.locator(selector).first.evaluate(script, name)
+        """A computed style of the first element that this CSS selects."""
+        self.page.locator(selector).first.wait_for(state="attached")
+        # Found and read at once: where a transcript comes anew between, an element has no style.
+        script = (
+            "([selector, name]) => getComputedStyle(document.querySelector(selector)).getPropertyValue(name)"
+        )
+        value: str = self.page.evaluate(script, [selector, name])
         return value
 
     def assert_no_sideways_scroll(self) -> None:
