@@ -28,8 +28,8 @@ REPLY_TOKENS = 20_000
 TOKEN_CHARS = 4
 ADDED = 100
 TOKENS_PER_DELTA = (1, 10, 14, 25)
-"""The server sends at most ten deltas a second: 25 tokens in each are a reply of 250 tokens/s. Beside a browser on
-the same two cores the default model writes about 140.
+"""The server sends at most ten deltas a second: 25 tokens in each are a reply of 250 tokens/s. Beside a
+browser on the same two cores the default model writes about 140.
 """
 GAP_MS = 60
 LOADS = 7
