@@ -30,7 +30,7 @@ from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
-from storage.errors import NotFound, StorageError
+from storage.errors import NotFound, NotWritable, StorageError
 from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
@@ -57,6 +57,7 @@ from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
 from web.rereading import Rereading
 from web.routes import routes
+from web.saving import AGAIN_S, Saving
 from web.scorings import Scorings
 from web.services import Services
 from web.session_checks import go_round
@@ -107,6 +108,7 @@ def build_app(
     on_hang: Callable[[str], None] = lambda sentence: None,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
+    again_s: float = AGAIN_S,
 ) -> Starlette:
     """The server for people on `hosts` (values of the Host header). Its lifespan closes the database.
 
@@ -114,7 +116,8 @@ def build_app(
     the owner.
 
     `on_status` is told of the model's progress, on the worker thread, beside the pages. `on_hang` is called
-    when the worker hangs and every reply is stored, and should end the process.
+    when the worker hangs and every reply is stored, and should end the process. `again_s` is how long the
+    server waits before it tries to save something again.
     """
 
     languages = load_languages()
@@ -140,7 +143,7 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(settings, engine, database, languages, sharing)
+        services = _build_services(settings, engine, database, languages, sharing, again_s)
         await run_in_threadpool(services.imports.clear)
         await _note_leftovers(services)
         await services.new_chats.share()
@@ -194,6 +197,7 @@ def _build_services(
     database: Database,
     languages: Languages,
     sharing: Sharing | None,
+    again_s: float,
 ) -> Services:
     loop = asyncio.get_running_loop()
 
@@ -213,7 +217,8 @@ def _build_services(
 
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
-    generations = Generations(engine, conversations, conclude, announce)
+    saving = Saving(database, lambda: services.announce_status(), again_s)
+    generations = Generations(engine, conversations, saving, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches, listing = Branches(database, cut_of), Listing(database)
@@ -227,6 +232,7 @@ def _build_services(
         search=Search(database),
         trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
+        saving=saving,
         turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
         rereading=rereading,
         scorings=Scorings(engine, conversations, Scores(database), rereading),
@@ -248,9 +254,18 @@ def _build_services(
 
 async def _note_leftovers(services: Services) -> None:
     """Replies that were being written when the last server ended are marked, and keep what they have."""
-    count = await run_in_threadpool(services.conversations.interrupt_leftovers)
-    if count:
-        logger.warning("%d replies were cut short by the last end of the server", count)
+    conversations = services.conversations
+
+    def note() -> None:
+        count = conversations.interrupt_leftovers(left)
+        if count:
+            logger.warning("%d replies were cut short by the last end of the server", count)
+
+    left = await run_in_threadpool(conversations.unfinished)
+    try:
+        await run_in_threadpool(note)
+    except NotWritable:  # on a full disk everything can still be read
+        services.saving.owe(note)
 
 
 def _forget_deleted(services: Services) -> None:

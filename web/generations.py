@@ -22,10 +22,11 @@ from inference.scheduler import Place
 from inference.stream import EventStream
 from inference.types import Finished, FinishReason, GenerationRequest, Timings, Usage
 from storage.conversations import Conversations
-from storage.errors import NotFound, StorageError
+from storage.errors import NotFound, NotWritable, StorageError
 from storage.records import ReplyEnd, Status
 from web import protocol
 from web.generation import Generation, Prior
+from web.saving import Saving
 from web.scorings import ran_on
 
 logger = logging.getLogger(__name__)
@@ -58,10 +59,16 @@ class Generations:
     """All replies that are being written."""
 
     def __init__(
-        self, engine: Engine, conversations: Conversations, conclude: Conclude, announce: Announce
+        self,
+        engine: Engine,
+        conversations: Conversations,
+        saving: Saving,
+        conclude: Conclude,
+        announce: Announce,
     ) -> None:
         self._engine = engine
         self._conversations = conversations
+        self._saving = saving
         self._conclude = conclude
         self._announce = announce
         self._running: dict[str, Generation] = {}
@@ -122,7 +129,7 @@ class Generations:
         try:
             finished = await self._follow(generation, stream)
             end = self._as_end(generation, finished, context)
-            await run_in_threadpool(self._conversations.finish, reply_id, end)
+            await self._store(reply_id, end)
             frame: protocol.InEachLanguage | protocol.Error = await self._conclude(reply_id)
         except StorageError as error:
             logger.error("reply %s could not be stored: %s", reply_id, error)
@@ -138,6 +145,19 @@ class Generations:
         generation.end(frame)
         with contextlib.suppress(StorageError):  # the list is told again with the next change
             await self._announce()
+
+    async def _store(self, reply_id: str, end: ReplyEnd) -> None:
+        """Store it now, or as soon as the disk takes it: until then memory has it, and it counts as running."""
+        while True:
+            try:
+                await run_in_threadpool(self._conversations.finish, reply_id, end)
+                return
+            except NotWritable as error:
+                if self._closing:
+                    raise
+                logger.error("reply %s is in memory alone: %s", reply_id, error)
+                with self._saving.keeping_reply():
+                    await self._saving.until_it_works()
 
     async def _follow(self, generation: Generation, stream: EventStream) -> Finished:
         """Take the engine's events until the last one, rendering and saving on the way."""
@@ -160,7 +180,7 @@ class Generations:
             generation.news.clear()
             started = time.monotonic()
             await generation.render()
-            if saved.is_due(len(generation.token_ids)):
+            if saved.is_due(len(generation.token_ids)) and self._saving.unsaved is None:
                 saved = await self._save(generation)
             await asyncio.sleep(max(RENDER_INTERVAL_S, RENDER_SHARE * (time.monotonic() - started)))
 
