@@ -35,6 +35,7 @@ def make_folder(folder: Path) -> None:
     try:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
+            sync(folder.parent)
     except OSError as error:
         raise UnusableFolder(f"The data folder {folder} cannot be made ({error.strerror}).") from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
@@ -68,6 +69,15 @@ def is_in_use(folder: Path) -> bool:
     except OSError as error:
         raise UnusableFolder(f"The data folder {folder} cannot be read ({error.strerror}).") from error
     return False
+
+
+def sync(path: Path) -> None:
+    """What was written to this file, or to the names in this folder, survives a power cut. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def try_writing(folder: Path) -> None:

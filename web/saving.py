@@ -67,9 +67,7 @@ class Saving:
         if self._error is None:
             return None
         folder = self._database.path.parent
-        return Unsaved(
-            isinstance(self._error, DiskFull), str(self._error), folder, self._free, self._replies
-        )
+        return Unsaved(isinstance(self._error, DiskFull), str(self._error), folder, self._free, self._replies)
 
     def failed(self, error: NotWritable) -> None:
         """A writer has failed."""

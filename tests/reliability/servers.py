@@ -1,7 +1,7 @@
 """Real server processes that start within a moment, so that they can be killed by the thousand.
 
-Run as `python -m tests.reliability.servers LIBRARY`: a process without threads that has everything imported, and
-forks a server for every line of its input. Whatever can fail in a server fails in a process of its own.
+Run as `python -m tests.reliability.servers LIBRARY`: a process without threads that has everything imported,
+and forks a server for every line of its input.
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S = 30
 END_S = 30
 WINDOW = 16_384
+WORDS = ("ondol", "따뜻한", "floor", "아랫목", "warm")
 
 
 def scripted(question: str) -> str:
     """What the double answers: some hundred bytes, Korean among them, other ones to each question."""
-    words = random.Random(question)
-    return " ".join(words.choice(("ondol", "따뜻한", "floor", "아랫목", "warm")) for _ in range(words.randint(80, 140)))
+    chance = random.Random(question)
+    return " ".join(chance.choices(WORDS, k=chance.randint(20, 60)))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a process is to do: serve a folder, or only open its database (`serve` False). `step_s` is how long the
-    double takes for a token, `again_s` how long the server waits before it tries to save again.
+    """What a process is to do: serve a folder, or only open its database (`serve` False).
+
+    `step_s` is how long the double takes for a token, `again_s` how long the server waits before it tries to
+    save again.
     """
 
     folder: str
@@ -179,7 +182,12 @@ def _be_a_server(library: str, task: Task) -> None:
             os.dup2(out, stream)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         data = str(Path(task.folder) / "data")
-        assert ctypes.CDLL(library).disk_begin(*(os.fsencode(each) for each in (data, task.control, task.record))) == 0
+        assert (
+            ctypes.CDLL(library).disk_begin(
+                *(os.fsencode(each) for each in (data, task.control, task.record))
+            )
+            == 0
+        )
         _sync_as(task.synchronous)
         code = _serve(task) if task.serve else _open(task)
     except SystemExit as ended:

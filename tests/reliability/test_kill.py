@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-import httpx2
 import pytest
 
 from tests.reliability.disk import Disk
 from tests.reliability.household import Acknowledged, Person, Row, person_at, read_rows
 from tests.reliability.servers import ServerProcess, Servers, Task
+from web.bench_pages import get
 
 HOUSES = 3
 CHATS = 2
@@ -68,7 +68,7 @@ class House:
     def _start(self, disk: Disk) -> ServerProcess:
         task = Task(str(self._folder), str(disk.file), step_s=self._random.choice((0.0, 0.001, 0.004)))
         server = self._started.start(task)
-        assert httpx2.get(server.url).status_code == 200
+        assert get(server.url)
         self._told.check(read_rows(self._folder))
         return server
 
