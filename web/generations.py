@@ -147,7 +147,7 @@ class Generations:
             await self._announce()
 
     async def _store(self, reply_id: str, end: ReplyEnd) -> None:
-        """Store it, now or as soon as the disk takes it. Until then memory has it, and it counts as running."""
+        """Store it, now or as soon as the disk takes it. Until then it counts as running."""
         while True:
             try:
                 await run_in_threadpool(self._conversations.finish, reply_id, end)

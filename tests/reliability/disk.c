@@ -100,10 +100,12 @@ static int fails(int64_t growth) {
     return 0;
 }
 
-static int64_t growth_of(int fd, int64_t end) {
+static int64_t size_of(int fd) {
     struct stat found;
-    return fstat(fd, &found) == 0 && end > found.st_size ? end - found.st_size : 0;
+    return fstat(fd, &found) == 0 ? found.st_size : 0;
 }
+
+static int64_t positive(int64_t number) { return number > 0 ? number : 0; }
 
 /* -- opening and names -- */
 
@@ -187,7 +189,7 @@ int mkdir(const char *path, mode_t mode) {
 static ssize_t write_at(int fd, const void *data, size_t length, int64_t at, int moves) {
     pthread_mutex_lock(&lock);
     ssize_t result = -1;
-    if (!fails(growth_of(fd, at + (int64_t)length))) {
+    if (!fails(positive(at + (int64_t)length - size_of(fd)))) {
         result = moves ? REAL(write)(fd, data, length) : REAL(pwrite64)(fd, data, length, at);
         if (result > 0) note('w', files[fd], at, data, (size_t)result);
     }
@@ -212,8 +214,10 @@ ssize_t pwrite64(int fd, const void *data, size_t length, off64_t at) {
 
 static int truncate_to(int fd, int64_t length) {
     pthread_mutex_lock(&lock);
+    int64_t freed = positive(size_of(fd) - length);
     int result = fails(0) ? -1 : REAL(ftruncate64)(fd, length);
     if (result == 0) note('t', files[fd], length, "", 0);
+    if (result == 0 && control->room >= 0) control->room += freed;
     pthread_mutex_unlock(&lock);
     return result;
 }

@@ -181,13 +181,8 @@ def _be_a_server(library: str, task: Task) -> None:
         for stream in (1, 2):
             os.dup2(out, stream)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        data = str(Path(task.folder) / "data")
-        assert (
-            ctypes.CDLL(library).disk_begin(
-                *(os.fsencode(each) for each in (data, task.control, task.record))
-            )
-            == 0
-        )
+        places = (str(Path(task.folder) / "data"), task.control, task.record)
+        assert ctypes.CDLL(library).disk_begin(*map(os.fsencode, places)) == 0
         _sync_as(task.synchronous)
         code = _serve(task) if task.serve else _open(task)
     except SystemExit as ended:

@@ -1,4 +1,4 @@
-"""Row 2: the power fails at any moment. What a real process wrote and synced was recorded; the rest may go."""
+"""Row 2: the power fails at any moment. A real process was recorded, and what it had not synced is lost."""
 
 from __future__ import annotations
 
