@@ -140,10 +140,11 @@ class Conversations:
                 index_message(session, reply)
             return True
 
-    def unfinished(self) -> list[str]:
-        """The ids of all replies that are pending or running."""
+    def unfinished(self) -> dict[str, str]:
+        """All replies that are pending or running: their ids, and which conversation each is in."""
         with self._database.read() as session:
-            return list(session.scalars(select(Message.id).where(UNFINISHED)))
+            rows = session.execute(select(Message.id, Message.conversation_id).where(UNFINISHED))
+            return dict(rows.tuples().all())
 
     def interrupt_leftovers(self, ids: Collection[str] | None = None) -> int:
         """Ends the replies that an earlier process left behind, with the text they had. Returns how many.

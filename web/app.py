@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
@@ -30,7 +29,7 @@ from inference.types import ModelStatus
 from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
-from storage.errors import NotFound, NotWritable, StorageError
+from storage.errors import NotFound, StorageError
 from storage.listing import Listing
 from storage.preferences import Preferences
 from storage.presets import Presets
@@ -51,6 +50,7 @@ from web.generations import Generations
 from web.hub import Hub
 from web.imports import ImportDesk
 from web.languages import Languages, load_languages
+from web.leftovers import forget_deleted, note_leftovers
 from web.new_chats import NewChats
 from web.presenter import Presenter
 from web.prompts import Prompts, cut_of
@@ -68,8 +68,6 @@ from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 from web.waiting import Welcome
-
-logger = logging.getLogger(__name__)
 
 START_DELAY_S = 1.0
 
@@ -145,9 +143,9 @@ def build_app(
         )
         services = _build_services(settings, engine, database, languages, sharing, again_s)
         await run_in_threadpool(services.imports.clear)
-        await _note_leftovers(services)
+        await note_leftovers(services)
         await services.new_chats.share()
-        await run_in_threadpool(_forget_deleted, services)
+        await run_in_threadpool(forget_deleted, services)
         services.trash.empty_later()
         services.telemetry.start()
         engine.start(START_DELAY_S)
@@ -250,28 +248,3 @@ def _build_services(
         sharing=sharing,
     )
     return services
-
-
-async def _note_leftovers(services: Services) -> None:
-    """Replies that were being written when the last server ended are marked, and keep what they have."""
-    conversations = services.conversations
-
-    def note() -> None:
-        count = conversations.interrupt_leftovers(left)
-        if count:
-            logger.warning("%d replies were cut short by the last end of the server", count)
-
-    left = await run_in_threadpool(conversations.unfinished)
-    try:
-        await run_in_threadpool(note)
-    except NotWritable:  # on a full disk everything can still be read
-        services.saving.owe(note)
-
-
-def _forget_deleted(services: Services) -> None:
-    """What a server that was killed while it deleted a conversation had not forgotten yet."""
-    for conversation_id in services.engine.stored_owners():
-        try:
-            services.conversations.get(conversation_id)
-        except NotFound:
-            services.engine.forget(conversation_id)

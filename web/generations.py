@@ -129,7 +129,7 @@ class Generations:
         try:
             finished = await self._follow(generation, stream)
             end = self._as_end(generation, finished, context)
-            await self._store(reply_id, end)
+            await self._store(generation, end)
             frame: protocol.InEachLanguage | protocol.Error = await self._conclude(reply_id)
         except StorageError as error:
             logger.error("reply %s could not be stored: %s", reply_id, error)
@@ -146,18 +146,19 @@ class Generations:
         with contextlib.suppress(StorageError):  # the list is told again with the next change
             await self._announce()
 
-    async def _store(self, reply_id: str, end: ReplyEnd) -> None:
-        """Store it, now or as soon as the disk takes it. Until then it counts as running."""
+    async def _store(self, generation: Generation, end: ReplyEnd) -> None:
+        """Store it, now or as soon as the disk takes it. Until then it is shown to its end, as running."""
         while True:
             try:
-                await run_in_threadpool(self._conversations.finish, reply_id, end)
+                await run_in_threadpool(self._conversations.finish, generation.reply_id, end)
                 return
             except NotWritable as error:
                 if self._closing:
                     raise
-                logger.error("reply %s is in memory alone: %s", reply_id, error)
-                with self._saving.keeping_reply():
-                    await self._saving.until_it_works()
+                logger.error("reply %s is in memory alone: %s", generation.reply_id, error)
+            await generation.render()
+            with self._saving.keeping_reply():
+                await self._saving.until_it_works()
 
     async def _follow(self, generation: Generation, stream: EventStream) -> Finished:
         """Take the engine's events until the last one, rendering and saving on the way."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Saving:
         self._error: NotWritable | None = None
         self._free: int | None = None
         self._replies = 0
-        self._owed: list[Callable[[], None]] = []
+        self._owed: list[Callable[[], Awaitable[None]]] = []
         self._works = asyncio.Event()
         self._works.set()
         self._trying: asyncio.Task[None] | None = None
@@ -83,8 +83,8 @@ class Saving:
         """Wait until something could be saved again, or the server ends."""
         await self._works.wait()
 
-    def owe(self, work: Callable[[], None]) -> None:
-        """Have something done in a pool thread as soon as it can be saved."""
+    def owe(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Have something done as soon as it can be saved. It may raise `StorageError`, and is tried again."""
         self._owed.append(work)
 
     @contextlib.contextmanager
@@ -109,7 +109,7 @@ class Saving:
         while self._error is not None:
             await asyncio.sleep(self._again_s)
             try:
-                await run_in_threadpool(self._save_owed)
+                await self._save_owed()
                 self._error = None
             except NotWritable as error:
                 self._note(error)
@@ -120,10 +120,10 @@ class Saving:
         self._works.set()
         self._announce()
 
-    def _save_owed(self) -> None:
-        self._database.try_writing()
+    async def _save_owed(self) -> None:
+        await run_in_threadpool(self._database.try_writing)
         while self._owed:
-            self._owed[0]()
+            await self._owed[0]()
             self._owed.pop(0)
 
     def _note(self, error: NotWritable) -> None:

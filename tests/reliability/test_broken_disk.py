@@ -212,7 +212,12 @@ def test_a_server_starts_on_a_full_disk_and_later_marks_what_broke_off(
     assert "Question" in get(f"{server.url}/c/{place['conversation_id']}").decode()
     with person_at(server.url) as person:
         assert "The disk is full" in person.wait_for("status", phase="ready")["unsaved"]
+        person.send(
+            "watch", conversation_id=place["conversation_id"], head_id=None, after_seq=0, running=False
+        )
+        assert "Interrupted" not in person.wait_for("snapshot")["html"]
         disk.work()
+        assert "Interrupted" in person.wait_for("snapshot")["html"]
         person.wait_for("status", unsaved="")
         assert [row.status for row in read_rows(tmp_path)] == ["done", "interrupted"]
         person.wait_for("accepted", ref=person.send("continue", **place))
