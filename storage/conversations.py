@@ -144,7 +144,7 @@ class Conversations:
         """All replies that are pending or running: their ids, and which conversation each is in."""
         with self._database.read() as session:
             rows = session.execute(select(Message.id, Message.conversation_id).where(UNFINISHED))
-            return dict(rows.tuples().all())
+            return {reply_id: conversation_id for reply_id, conversation_id in rows}
 
     def interrupt_leftovers(self, ids: Collection[str] | None = None) -> int:
         """Ends the replies that an earlier process left behind, with the text they had. Returns how many.
