@@ -115,7 +115,7 @@ class AskedTurn:
 class NewTurn(AskedTurn):
     """A user's message and the reply that is to follow it, committed together.
 
-    `title`, `system_prompt` and `choices` are for a conversation that it begins, which is `person_id`'s. `cut_id`
+    `title`, `system_prompt` and `choices` are for a conversation that it begins, `person_id`'s own. `cut_id`
     becomes the conversation's cut; `NEW_MESSAGE` makes that this turn's own message.
     """
 
