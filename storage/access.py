@@ -7,6 +7,7 @@ one that was never given out. Every method blocks: call it from a pool thread. A
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal, cast
 
 from sqlalchemy.orm import Session
 
@@ -23,6 +24,11 @@ class Right(IntEnum):
     READ = 1
     WRITE = 2
     OWN = 3
+
+    @property
+    def word(self) -> Literal["read", "write", "own"]:
+        """Its name on a page."""
+        return cast('Literal["read", "write", "own"]', self.name.lower())
 
 
 def right_of(person: str, conversation: ConversationRecord) -> Right | None:
