@@ -87,10 +87,9 @@ async def pair(request: Request) -> Response:
         return refusal_of(request, 403, judged)
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)
-    user_agent = request.headers.get("user-agent", "")
     before = device_of(request)
     try:
-        device = await sharing.sessions.begin(response, user_agent, before, judged)
+        device = await sharing.sessions.begin(request, response, judged)
     except TooManyDevices as error:
         return refusal_of(request, 409, str(error))
     if before is not None:
