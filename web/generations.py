@@ -39,8 +39,8 @@ CHECKPOINT_TOKENS = 64
 Conclude: TypeAlias = Callable[[str], Awaitable[protocol.InEachLanguage]]
 """Makes the `finished` frames of a stored reply, by its id."""
 
-Announce: TypeAlias = Callable[[], Awaitable[None]]
-"""Tells the pages that a conversation has no running reply any more."""
+Announce: TypeAlias = Callable[[str], Awaitable[None]]
+"""Tells the pages that a conversation has no running reply any more, by its id."""
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class Generations:
         self._running.pop(reply_id, None)
         generation.end(frame)
         with contextlib.suppress(StorageError):  # the list is told again with the next change
-            await self._announce()
+            await self._announce(generation.conversation_id)
 
     async def _store(self, generation: Generation, end: ReplyEnd) -> None:
         """Store it, now or as soon as the disk takes it. Until then it is shown to its end, as running."""
