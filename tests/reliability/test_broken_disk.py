@@ -82,6 +82,7 @@ class Home:
             refused = newcomer.wait_for("error", ref=ref)
             assert refused["code"] == "storage"
             assert str(self._folder) in refused["message"]
+        assert "The disk is full" in get(f"{self._server.url}/status").decode()
         self.read()
 
     def mend(self) -> None:
