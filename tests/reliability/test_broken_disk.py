@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.reliability.disk import Disk
+from tests.reliability.disk import Disk, build_library
 from tests.reliability.household import Acknowledged, Person, person_at, read_rows
-from tests.reliability.servers import ServerProcess, Servers, Task, scripted
+from tests.reliability.servers import ServerProcess, Servers, Task, scripted, servers
 from web.bench_pages import get
 
 HOMES = 2
@@ -23,6 +23,14 @@ FAULTS = ((errno.EIO, False), (errno.ENOSPC, True), (errno.EIO, True), (errno.EN
 """Which error, and whether it lasts until the disk is mended."""
 ROOM = 150_000
 """Bytes that a message and its reply need about."""
+LONG_ONE = "Who builds it?"
+"""Its reply is long enough for something to happen meanwhile."""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with servers(build_library(tmp_path_factory.mktemp("library"))) as running:
+        yield running
 
 
 class Home:
@@ -195,13 +203,18 @@ def test_on_a_full_disk_everything_can_be_read_and_later_everything_is_saved(
 
 @pytest.mark.row(4)
 def test_a_server_starts_on_a_full_disk_and_later_marks_what_broke_off(
-    started: Servers, disk: Disk, tmp_path: Path
+    started: Servers, tmp_path: Path
 ) -> None:
-    task = Task(str(tmp_path), str(disk.file), step_s=0.004, again_s=0.05)
+    with Disk(tmp_path / "control") as disk:
+        start_on_a_full_disk(started, disk, tmp_path)
+
+
+def start_on_a_full_disk(started: Servers, disk: Disk, tmp_path: Path) -> None:
+    task = Task(str(tmp_path), str(disk.file), step_s=0.005, again_s=0.05)
     server = started.start(task)
     with person_at(server.url) as person:
         person.wait_for("status", phase="ready")
-        accepted = person.say("Question")
+        accepted = person.say(LONG_ONE)
         while not read_rows(tmp_path)[1].text:
             person.wait_for("delta")
         disk.fill()
@@ -210,7 +223,7 @@ def test_a_server_starts_on_a_full_disk_and_later_marks_what_broke_off(
         server.kill()
     server = started.start(task)
     place = {"conversation_id": accepted["conversation_id"], "message_id": accepted["reply_id"]}
-    assert "Question" in get(f"{server.url}/c/{place['conversation_id']}").decode()
+    assert LONG_ONE in get(f"{server.url}/c/{place['conversation_id']}").decode()
     with person_at(server.url) as person:
         assert "The disk is full" in person.wait_for("status", phase="ready")["unsaved"]
         person.send(
@@ -223,5 +236,5 @@ def test_a_server_starts_on_a_full_disk_and_later_marks_what_broke_off(
         assert [row.status for row in read_rows(tmp_path)] == ["done", "interrupted"]
         person.wait_for("accepted", ref=person.send("continue", **place))
         person.wait_for("finished", message_id=accepted["reply_id"], finish_reason="stop")
-    assert [row.text for row in read_rows(tmp_path)] == ["Question", scripted("Question")]
+    assert [row.text for row in read_rows(tmp_path)] == [LONG_ONE, scripted(LONG_ONE)]
     server.end()

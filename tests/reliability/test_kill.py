@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,13 +13,19 @@ from uuid import uuid4
 
 import pytest
 
-from tests.reliability.disk import Disk
+from tests.reliability.disk import Disk, build_library
 from tests.reliability.household import Acknowledged, Person, Row, person_at, read_rows
-from tests.reliability.servers import ServerProcess, Servers, Task
+from tests.reliability.servers import ServerProcess, Servers, Task, servers
 from web.bench_pages import get
 
 HOUSES = 3
 CHATS = 2
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with servers(build_library(tmp_path_factory.mktemp("library"))) as running:
+        yield running
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from storage.conversations import Conversations
 from storage.database import Database
 from storage.files import BACKUPS_NAME, FILE_NAME
 from storage.sqlite import load_library
-from tests.reliability.disk import Disk
+from tests.reliability.disk import Disk, build_library
 from tests.reliability.household import person_at, read_rows
 from tests.reliability.power import Call, Machine, read_record, told
-from tests.reliability.servers import Servers, Task, scripted
+from tests.reliability.servers import Servers, Task, scripted, servers
 from tests.storage.examples import make_first_schema
 from tests.storage.test_migration_kills import CONVERSATIONS, write_rows
 from web.bench_pages import get
@@ -32,6 +32,12 @@ Frame: TypeAlias = dict[str, Any]
 STARTS, PEOPLE, TURNS = 2, 2, 2
 KEPT = (0.0, 0.0, 0.1, 0.5, 0.9)
 """How likely something not synced is on the disk all the same."""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with servers(build_library(tmp_path_factory.mktemp("library"))) as running:
+        yield running
 
 
 @dataclass(frozen=True)
