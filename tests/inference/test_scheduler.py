@@ -74,9 +74,7 @@ def test_who_waits_alone_may_fill_the_room_and_run_in_every_place() -> None:
 def test_two_of_one_person_may_wait_beside_others_and_whoever_is_in_stays() -> None:
     room = WaitingRoom(3)
     come(room, "a1", "a2", "a3", "b1", "b2")  # a has filled the room, and yet b is let in
-    with pytest.raises(
-        EngineBusy, match="You have 2 in the queue already; while others wait too, 2 is"
-    ) as refused:
+    with pytest.raises(EngineBusy, match="You have 2 in the queue") as refused:
         come(room, "b3")
     assert (refused.value.waiting, refused.value.limit) == (2, 2)
     with pytest.raises(EngineBusy, match="You have 3 in the queue"):
