@@ -13,30 +13,32 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
 
 import msgspec
-import uvicorn
 from rich.console import Console
 from rich.table import Table
 from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
 from inference.backends.base import Backend
+from inference.bench.beats import Beats, load_beats
 from inference.config import EngineConfig
 from inference.errors import ModelUnavailable
-from inference.model_loader import Prepare
+from inference.model_loader import LoadBackend, Prepare
 from inference.models.prepared import PreparedModel, Progress
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.records import NewTurn, ReplyEnd, Status
-from web import bench_search, bench_transfer
+from web import bench_reach, bench_search, bench_transfer
 from web.access import loopback_hosts
 from web.app import build_app
 from web.bench_pages import first_load, get
 from web.languages import load_languages
+from web.resting_server import RestingServer
 from web.server import listen, settled, uvicorn_config
 from web.settings import Settings
 
@@ -47,6 +49,7 @@ OPENED = 20
 RENDERED = 8
 PAUSE_S = 0.002
 START_S = 120
+SPAWNING = multiprocessing.get_context("spawn")
 LABELS = {
     "first_load_bytes": "first load, uncompressed, in the longest language (bytes)",
     "open_cold_ms": "first opening of {messages:,} messages (ms)",
@@ -58,13 +61,14 @@ LABELS = {
     "render_ms": "opening a page with {long:,} new characters (ms)",
     **bench_search.LABELS,
     **bench_transfer.LABELS,
+    **bench_reach.LABELS,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How much is measured: messages of the long conversation, characters of a long one, how often, messages
-    to search, and conversations of an import.
+    to search, conversations of an import, and what is written to those who watch.
     """
 
     messages: int = MESSAGES
@@ -73,6 +77,7 @@ class Sizes:
     rendered: int = RENDERED
     found: int = bench_search.MESSAGES
     imported: int = bench_transfer.IMPORTED
+    reach: bench_reach.Reach = bench_reach.Reach()
 
 
 def run_bench_web(
@@ -84,8 +89,8 @@ def run_bench_web(
     """
     sizes = sizes or Sizes()
     with tempfile.TemporaryDirectory(prefix="ondol-bench-") as folder:
-        data_dir = Path(folder)
-        with _server(settings, data_dir, prepare) as url:
+        data_dir = Path(folder) / "filled"
+        with _server(settings, data_dir, prepare, _no_weights) as url:
             languages = [language.code for language in load_languages()]
             first: dict[str, int | float] = {
                 "first_load_bytes": max(first_load(url, language) for language in languages)
@@ -93,6 +98,9 @@ def run_bench_web(
             figures = {**first, **_measure(url, *fill(data_dir, sizes), sizes)}
             bench_search.fill_many(data_dir, sizes.found)
             figures |= bench_search.measure_finding(url, sizes.opened, _timed, _p95)
+        beats = Beats(SPAWNING)
+        with _server(settings, Path(folder) / "watched", prepare, partial(load_beats, beats)) as url:
+            figures |= bench_reach.measure_reach(url, beats, sizes.reach)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(figures), indent=2).decode())
         return
@@ -104,6 +112,8 @@ def run_bench_web(
             long=sizes.long_chars,
             found=sizes.found,
             imported=sizes.imported,
+            chats=bench_reach.HELD_CHATS,
+            held_s=sizes.reach.held_s,
         )
         table.add_row(label, f"{value:,}" if isinstance(value, int) else f"{value:,.1f}")
     Console().print(table)
@@ -218,11 +228,12 @@ def _socket(url: str) -> Iterator[ClientConnection]:
 
 
 @contextmanager
-def _server(settings: Settings, data_dir: Path, prepare: Prepare | None) -> Iterator[str]:
+def _server(
+    settings: Settings, data_dir: Path, prepare: Prepare | None, backend: LoadBackend
+) -> Iterator[str]:
     """The address of a server in a process of its own."""
-    spawning = multiprocessing.get_context("spawn")
-    ours, theirs = spawning.Pipe()
-    process = spawning.Process(target=_serve, args=(settings, data_dir, prepare, theirs))
+    ours, theirs = SPAWNING.Pipe()
+    process = SPAWNING.Process(target=_serve, args=(settings, data_dir, prepare, backend, theirs))
     process.start()
     try:
         if not ours.poll(START_S):
@@ -233,19 +244,21 @@ def _server(settings: Settings, data_dir: Path, prepare: Prepare | None) -> Iter
         process.join()
 
 
-def _serve(settings: Settings, data_dir: Path, prepare: Prepare | None, started: Connection) -> None:
+def _serve(
+    settings: Settings, data_dir: Path, prepare: Prepare | None, backend: LoadBackend, started: Connection
+) -> None:
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     app = build_app(
-        replace(settings, data_dir=data_dir),
+        replace(settings, data_dir=data_dir, speculation="off"),
         Database.open(data_dir),
         hosts=loopback_hosts(port),
         prepare_model=prepare,
-        backend=_no_weights,
+        backend=backend,
         on_status=settled(lambda status: None),
     )
     started.send(port)
-    uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
+    RestingServer(uvicorn_config(app)).run(sockets=[listener])
 
 
 def _no_weights(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:
