@@ -14,7 +14,9 @@ class Devices {
     this.#dialog = dialog;
     this.#inside = dialog.querySelector(".invitation-place");
     closable(dialog);
-    dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew());
+    dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew(this.#whose()));
+    this.#inside.addEventListener("change", ({ target }) => this.#changed(target));
+    this.#inside.addEventListener("submit", (event) => event.preventDefault());
     dialog.addEventListener("close", () => {
       clearInterval(this.#timer);
       this.#inside.replaceChildren();
@@ -31,11 +33,25 @@ class Devices {
     this.#renew();
   }
 
-  async #renew() {
+  /** For whom the next code is to be. */
+  #whose() {
+    const who = this.#inside.querySelector("#whose")?.value;
+    return { person_id: who || null, name: who ? "" : (this.#inside.querySelector("#new-name")?.value ?? "") };
+  }
+
+  /** A code is for one person's device: for another's there is another code. */
+  async #changed(target) {
+    if (target.id !== "whose" && target.id !== "new-name") return;
+    await this.#renew(this.#whose());
+    const next = target.id === "whose" && !target.value ? "new-name" : target.id;
+    this.#inside.querySelector(`#${next}`)?.focus();
+  }
+
+  async #renew(whose = {}) {
     clearInterval(this.#timer);
     let html = null;
     try {
-      const response = await fetch("/api/pairing-code", { method: "POST" });
+      const response = await fetch("/api/pairing-code", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(whose) });
       if (response.ok) html = await response.text();
     } catch {
       // Said below: the server could not be reached.
