@@ -153,7 +153,7 @@ class Generations:
         raise RuntimeError("the engine's events ended without a last one")
 
     async def _show(self, generation: Generation) -> None:
-        """Render at most ten times a second, and save what is due meanwhile: a slow disk keeps no text back."""
+        """Render at most ten times a second, and save what is due meanwhile: no text waits for the disk."""
         saved = _Saved(time.monotonic(), len(generation.token_ids))
         saving: asyncio.Task[_Saved] | None = None
         try:
