@@ -10,10 +10,19 @@ import pytest
 
 from inference.models.prepared import PreparedModel
 from tests.inference.doubles import prepare_double
+from web.bench_reach import Reach
 from web.bench_web import LABELS, Sizes, run_bench_web
 from web.settings import Settings
 
-SMALL = Sizes(messages=8, long_chars=9_000, opened=2, rendered=2, found=40, imported=3)
+SMALL = Sizes(
+    messages=8,
+    long_chars=9_000,
+    opened=2,
+    rendered=2,
+    found=40,
+    imported=3,
+    reach=Reach(words=4, every_s=0.02, held=(40,), held_s=1),
+)
 
 
 def double(folder: Path, *_: object) -> PreparedModel:
