@@ -14,14 +14,12 @@ from statistics import quantiles
 
 from inference.bench.beats import WORD, Beats
 from inference.errors import BenchFailed
-from web.bench_sockets import Came, Crowd, Page
+from web.bench_sockets import ANSWER_S, Came, Crowd, Page
 
 WATCHING = (1, 20, 200)
 FAST_S = 0.01
 HELD_CHATS = 20
 HELD_EVERY_S = 0.05
-HELD_WORDS = 60
-QUIET_S = 1.0
 PAUSE_S = 0.05
 PERCENTS = (50, 95, 99)
 LABELS = {
@@ -39,13 +37,14 @@ LABELS = {
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How much is measured: words of a reply, seconds from one to the next, and how many sockets are held for
-    how long: the first number of them that meets no error.
+    how long, with how long replies: the first number of them that meets no error.
     """
 
     words: int = 100
     every_s: float = 0.15
     held: tuple[int, ...] = (500, 200, 50)
     held_s: int = 60
+    held_words: int = 60
 
 
 def measure_reach(url: str, beats: Beats, reach: Reach) -> dict[str, float]:
@@ -59,7 +58,7 @@ def measure_reach(url: str, beats: Beats, reach: Reach) -> dict[str, float]:
     figures["reach_20_fast_p95_ms"] = _percentile(fast, 95)
     figures["held_sockets"] = figures["held_replies"] = 0
     for sockets in reach.held:
-        replies = Hold(url, beats, sockets).run(reach.held_s)
+        replies = Hold(url, beats, sockets, reach.held_words).run(reach.held_s)
         if replies is not None:
             figures["held_sockets"], figures["held_replies"] = sockets, replies
             break
@@ -72,26 +71,27 @@ def _delays(url: str, beats: Beats, sockets: int, every_s: float, words: int) ->
         chat = _begin(crowd, beats, crowd.pages)
         beats.set(every_s, words)
         crowd.pages[0].send(type="send", id=_new_id(), text="Go on.", **chat)
-        while crowd.note(QUIET_S):
-            pass
+        ends = time.monotonic() + beats.tokens * every_s
+        while time.monotonic() < ends:
+            crowd.note(PAUSE_S)
+        frames = [crowd.read_until(page, "finished") for page in crowd.pages]
         made = beats.word_times()
-        return [delay for page in crowd.pages for delay in _delays_at(page, made)]
+        return [delay for came in frames for delay in _delays_at(came, made)]
 
 
-def _delays_at(page: Page, made: list[float]) -> list[float]:
+def _delays_at(frames: list[Came], made: list[float]) -> list[float]:
+    """At one socket, of words that were made at these times."""
     delays: list[float] = []
-    frozen, whole = 0, False
-    for came in page.read():
+    frozen = 0
+    for came in frames:
         if came.kind == "delta":
             frozen += sum(map(_words, came.frame.get("blocks", ())))
             shown = frozen + _words(came.frame.get("tail", ""))
-        elif came.kind == "finished":
-            shown, whole = len(made), came.frame["finish_reason"] == "stop"
         else:
-            continue
+            shown = len(made) if came.kind == "finished" else 0
         delays += [1_000 * (came.at - at) for at in made[len(delays) : shown]]
-    if not whole:
-        raise BenchFailed("A socket was not sent the whole of a reply that it watched.")
+    if frames[-1].frame["finish_reason"] != "stop":
+        raise BenchFailed("A reply that was to be measured broke off.")
     return delays
 
 
@@ -114,9 +114,10 @@ def _begin(crowd: Crowd, beats: Beats, pages: list[Page]) -> dict[str, str]:
 class Hold:
     """So many sockets, divided among chats in which somebody writes all the time."""
 
-    def __init__(self, url: str, beats: Beats, sockets: int) -> None:
+    def __init__(self, url: str, beats: Beats, sockets: int, words: int) -> None:
         self._crowd = Crowd(url, sockets)
         self._beats = beats
+        self._words = words
         pages = self._crowd.pages
         self._chats = [pages[number::HELD_CHATS] for number in range(min(HELD_CHATS, sockets))]
         self._conversations: list[str] = []
@@ -131,11 +132,11 @@ class Hold:
         with self._crowd:
             begun = [_begin(self._crowd, self._beats, pages) for pages in self._chats]
             self._conversations = [chat["conversation_id"] for chat in begun]
-            self._beats.set(HELD_EVERY_S, HELD_WORDS)
+            self._beats.set(HELD_EVERY_S, self._words)
             for number, chat in enumerate(begun):
                 self._ask(number, chat["parent_id"])
             ends = time.monotonic() + seconds
-            while time.monotonic() < ends or self._crowd.note(QUIET_S):
+            while time.monotonic() < ends or (self._failures() and time.monotonic() < ends + ANSWER_S):
                 self._crowd.note(PAUSE_S)
                 for number, pages in enumerate(self._chats):
                     for page in pages:
@@ -162,7 +163,7 @@ class Hold:
         self._written[page].add(frame["message_id"])
         if came.kind == "finished":
             self._finished[page].add(frame["message_id"])
-            self._errors += frame["finish_reason"] != "stop" or _words(frame["html"]) != HELD_WORDS
+            self._errors += frame["finish_reason"] != "stop" or _words(frame["html"]) != self._words
             if asks and goes_on:
                 self._ask(number, frame["message_id"])
 

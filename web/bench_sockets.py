@@ -134,11 +134,16 @@ class Crowd:
 
         Raises `BenchFailed`.
         """
-        deadline = time.monotonic() + ANSWER_S
+        return self.read_until(page, kind, **fields)[-1]
+
+    def read_until(self, page: Page, kind: str, **fields: Any) -> list[Came]:
+        """All frames at a page up to that one. Raises `BenchFailed`."""
+        deadline, frames = time.monotonic() + ANSWER_S, list[Came]()
         while time.monotonic() < deadline and not page.closed:
             for came in page.read():
+                frames.append(came)
                 if came.kind == kind and all(came.frame.get(key) == value for key, value in fields.items()):
-                    return came
+                    return frames
                 if came.kind == "error":
                     raise BenchFailed(f"The server refused: {came.frame['message']}")
             self.note(1.0)

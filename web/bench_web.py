@@ -103,7 +103,12 @@ def run_bench_web(
             figures |= bench_reach.measure_reach(url, beats, sizes.reach)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(figures), indent=2).decode())
-        return
+    else:
+        print_table(figures, sizes)
+
+
+def print_table(figures: Mapping[str, float], sizes: Sizes) -> None:
+    """What was measured, in words."""
     table = Table("", "")
     for key, value in figures.items():
         label = LABELS[key].format(
