@@ -12,6 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from statistics import quantiles
 
+import psutil
+
 from inference.bench.beats import WORD, Beats
 from inference.errors import BenchFailed
 from web.bench_sockets import ANSWER_S, Came, Crowd, Page
@@ -31,13 +33,14 @@ LABELS = {
     "reach_20_fast_p95_ms": "  to 20 of a text that comes faster than it is drawn, p95 (ms)",
     "held_sockets": "sockets held with {chats} chats for {held_s:,} s without an error",
     "held_replies": "  replies that were written meanwhile",
+    "idle_percent": "a server with a page open and nothing to do, of one core (%)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How much is measured: words of a reply, seconds from one to the next, and how many sockets are held for
-    how long, with how long replies: the first number of them that meets no error.
+    """How much is measured: words of a reply, seconds from one to the next; how many sockets are held for how
+    long, with how long replies: the first number of them that meets no error; and how long nothing is done.
     """
 
     words: int = 100
@@ -45,11 +48,12 @@ class Reach:
     held: tuple[int, ...] = (500, 200, 50)
     held_s: int = 60
     held_words: int = 60
+    idle_s: float = 60.0
 
 
-def measure_reach(url: str, beats: Beats, reach: Reach) -> dict[str, float]:
-    """All figures. Raises `BenchFailed`."""
-    figures: dict[str, float] = {}
+def measure_reach(url: str, process_id: int, beats: Beats, reach: Reach) -> dict[str, float]:
+    """All figures of the server at that address. Raises `BenchFailed`."""
+    figures = {"idle_percent": _idle(url, process_id, reach.idle_s)}
     for sockets in WATCHING:
         delays = _delays(url, beats, sockets, reach.every_s, reach.words)
         for percent in PERCENTS:
@@ -63,6 +67,17 @@ def measure_reach(url: str, beats: Beats, reach: Reach) -> dict[str, float]:
             figures["held_sockets"], figures["held_replies"] = sockets, replies
             break
     return figures
+
+
+def _idle(url: str, process_id: int, seconds: float) -> float:
+    """What its process computes while a page is open and nobody asks for anything, in percent of the time."""
+    process = psutil.Process(process_id)
+    with Crowd(url, 1) as crowd:
+        crowd.wait_for(crowd.pages[0], "status", phase="ready")
+        before, since = sum(process.cpu_times()[:2]), time.monotonic()
+        time.sleep(seconds)
+        computed: float = sum(process.cpu_times()[:2]) - before
+    return round(100 * computed / (time.monotonic() - since), 2)
 
 
 def _delays(url: str, beats: Beats, sockets: int, every_s: float, words: int) -> list[float]:

@@ -5,16 +5,14 @@ The server runs in a process of its own, as people run it; this one asks it, and
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
 
@@ -24,22 +22,15 @@ from rich.table import Table
 from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
-from inference.backends.base import Backend
 from inference.bench.beats import Beats, load_beats
-from inference.config import EngineConfig
-from inference.errors import ModelUnavailable
-from inference.model_loader import LoadBackend, Prepare
-from inference.models.prepared import PreparedModel, Progress
+from inference.model_loader import Prepare
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.records import NewTurn, ReplyEnd, Status
 from web import bench_reach, bench_search, bench_transfer
-from web.access import loopback_hosts
-from web.app import build_app
 from web.bench_pages import first_load, get
+from web.bench_server import SPAWNING, START_S, no_weights, server
 from web.languages import load_languages
-from web.resting_server import RestingServer
-from web.server import listen, settled, uvicorn_config
 from web.settings import Settings
 
 WORDS = ("warm", "floor", "stone", "kitchen", "fire", "smoke", "house", "bowl", "night", "온돌", "아랫목")
@@ -48,8 +39,6 @@ MESSAGES = 1_000
 OPENED = 20
 RENDERED = 8
 PAUSE_S = 0.002
-START_S = 120
-SPAWNING = multiprocessing.get_context("spawn")
 LABELS = {
     "first_load_bytes": "first load, uncompressed, in the longest language (bytes)",
     "open_cold_ms": "first opening of {messages:,} messages (ms)",
@@ -90,7 +79,7 @@ def run_bench_web(
     sizes = sizes or Sizes()
     with tempfile.TemporaryDirectory(prefix="ondol-bench-") as folder:
         data_dir = Path(folder) / "filled"
-        with _server(settings, data_dir, prepare, _no_weights) as url:
+        with server(settings, data_dir, prepare, no_weights) as (url, _):
             languages = [language.code for language in load_languages()]
             first: dict[str, int | float] = {
                 "first_load_bytes": max(first_load(url, language) for language in languages)
@@ -99,8 +88,9 @@ def run_bench_web(
             bench_search.fill_many(data_dir, sizes.found)
             figures |= bench_search.measure_finding(url, sizes.opened, _timed, _p95)
         beats = Beats(SPAWNING)
-        with _server(settings, Path(folder) / "watched", prepare, partial(load_beats, beats)) as url:
-            figures |= bench_reach.measure_reach(url, beats, sizes.reach)
+        watched = Path(folder) / "watched"
+        with server(settings, watched, prepare, partial(load_beats, beats)) as (url, process_id):
+            figures |= bench_reach.measure_reach(url, process_id, beats, sizes.reach)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(figures), indent=2).decode())
     else:
@@ -230,41 +220,3 @@ def _socket(url: str) -> Iterator[ClientConnection]:
         while msgspec.json.decode(socket.recv(START_S)).get("phase") != "failed":
             pass
         yield socket
-
-
-@contextmanager
-def _server(
-    settings: Settings, data_dir: Path, prepare: Prepare | None, backend: LoadBackend
-) -> Iterator[str]:
-    """The address of a server in a process of its own."""
-    ours, theirs = SPAWNING.Pipe()
-    process = SPAWNING.Process(target=_serve, args=(settings, data_dir, prepare, backend, theirs))
-    process.start()
-    try:
-        if not ours.poll(START_S):
-            raise ModelUnavailable("The server that was to be measured did not start.")
-        yield f"http://127.0.0.1:{ours.recv()}"
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve(
-    settings: Settings, data_dir: Path, prepare: Prepare | None, backend: LoadBackend, started: Connection
-) -> None:
-    listener = listen("127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    app = build_app(
-        replace(settings, data_dir=data_dir, speculation="off"),
-        Database.open(data_dir),
-        hosts=loopback_hosts(port),
-        prepare_model=prepare,
-        backend=backend,
-        on_status=settled(lambda status: None),
-    )
-    started.send(port)
-    RestingServer(uvicorn_config(app)).run(sockets=[listener])
-
-
-def _no_weights(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:
-    raise ModelUnavailable("The web layer is measured without a model.")

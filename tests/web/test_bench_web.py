@@ -21,7 +21,7 @@ SMALL = Sizes(
     rendered=2,
     found=40,
     imported=3,
-    reach=Reach(words=4, every_s=0.02, held=(40,), held_s=1, held_words=4),
+    reach=Reach(words=4, every_s=0.02, held=(40,), held_s=1, held_words=4, idle_s=0.2),
 )
 
 
