@@ -75,10 +75,9 @@ async def announce_right(services: Services, conversation: ConversationRecord) -
     for watcher in list(services.hub.watching(conversation.id)):
         if right_of(watcher.person, conversation) is None:
             watcher.look_away()
-            watcher.post(ChatRight(conversation.id, "none", None))
-        else:
-            view = await run_in_threadpool(services.right_view, conversation, watcher.person)
-            watcher.post(ChatRight(conversation.id, view.right, view.shared))
+        view = await run_in_threadpool(services.right_view, conversation, watcher.person)
+        html = services.presenters[watcher.language.code].right(view)
+        watcher.post(ChatRight(conversation.id, view.right, html))
     await services.announce_conversations()
 
 

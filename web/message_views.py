@@ -66,12 +66,13 @@ def message_view(
 def author_of(
     record: MessageRecord, conversation: ConversationRecord, names: Mapping[str, str]
 ) -> str | None:
-    """What the person is called who wrote in another's conversation; empty for an owner without a name. None
-    where it is their own.
+    """What the person is called who wrote a message in a conversation that others see, or in another's; empty
+    for an owner without a name. None where nobody else writes or reads.
     """
-    if record.role != "user" or record.person_id in (None, conversation.person_id):
+    author = record.person_id or conversation.person_id
+    if record.role != "user" or (conversation.shared is None and author == conversation.person_id):
         return None
-    return names.get(record.person_id)
+    return names.get(author, "")
 
 
 def end_seq(record: MessageRecord) -> int:

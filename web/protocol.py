@@ -183,13 +183,13 @@ class ConversationDeleted(Struct, frozen=True, tag="conversation_deleted", tag_f
 
 
 class ChatRight(Struct, frozen=True, tag="right", tag_field="type"):
-    """What this person may do with a conversation changed; with `none` it is hidden from now on. `shared` is
-    what it lets others do. Goes to every watcher, each their own.
+    """What this person may do with a conversation changed; with `none` it is hidden from now on. `html` says
+    so. Goes to every watcher, each their own.
     """
 
     conversation_id: str
     right: Literal["none", "read", "write", "own"]
-    shared: Literal["read", "write"] | None
+    html: str
 
 
 class ChatSettings(Struct, frozen=True, tag="settings", tag_field="type"):

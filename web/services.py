@@ -131,10 +131,10 @@ class Services:
         self.hub.broadcast(frame, to=self.hub.watching(conversation_id))
 
     def right_view(self, conversation: ConversationRecord, person: str) -> RightView:
-        """What a person who sees a conversation may do with it. Blocks."""
-        right = right_of(person, conversation) or Right.READ
+        """What a person may do with a conversation. Blocks."""
+        right = right_of(person, conversation)
         owner = None if right is Right.OWN else self.people.names().get(conversation.person_id, "")
-        return RightView(right.word, owner, conversation.shared)
+        return RightView(right.word if right else "none", owner, conversation.shared)
 
     def is_running(self, conversation_id: str) -> bool:
         """Whether a reply is being written in a conversation."""

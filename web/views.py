@@ -55,8 +55,8 @@ class MessageView:
     status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
     running. finish_reason: `stop | length | abort | error` or None. `error` is an English sentence.
     `progress` is what happens while a reply has no text yet. `tail` is the unfinished end of a running reply.
-    `can_continue` for a reply that was cut short. `author` is who wrote in another's conversation: empty for
-    an owner without a name, None where it is their own.
+    `can_continue` for a reply that was cut short. `author` is what its writer is called where others see it:
+    empty for an owner without a name.
     """
 
     id: str
@@ -128,7 +128,7 @@ class RightView:
     where it is their own. `shared` is what it lets others do.
     """
 
-    right: Literal["read", "write", "own"]
+    right: Literal["none", "read", "write", "own"]
     owner: str | None
     shared: Shared | None
 
@@ -205,6 +205,20 @@ class PersonView:
     name: str
     is_owner: bool
     devices: Sequence[DeviceView]
+    has_password: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """What a person sees of themselves. A password has from `shortest` to `longest` characters."""
+
+    name: str
+    is_owner: bool
+    has_password: bool
+    devices: Sequence[DeviceView]
+    shortest: int
+    longest: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,21 @@
 import { t } from "./language.js";
 import { DeviceList } from "./device-list.js";
-import { closable } from "./sheet.js";
+import { makeSheet } from "./sheet.js";
 
 /** The owner's sheet for connecting a device: the addresses, a code with its remaining time, and who is connected. */
 class Devices {
-  #dialog;
-  #inside;
+  #dialog = makeSheet("devices", t("Connect a device"));
+  #inside = this.#dialog.querySelector(".sheet-place");
   #timer = 0;
   #list = null;
 
-  /** @param {HTMLDialogElement} dialog */
-  constructor(dialog) {
-    this.#dialog = dialog;
-    this.#inside = dialog.querySelector(".invitation-place");
-    closable(dialog);
-    dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew(this.#whose()));
+  constructor() {
+    this.#dialog.classList.add("devices");
+    this.#inside.className = "invitation-place";
+    this.#dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew(this.#whose()));
     this.#inside.addEventListener("change", ({ target }) => this.#changed(target));
     this.#inside.addEventListener("submit", (event) => event.preventDefault());
-    dialog.addEventListener("close", () => {
+    this.#dialog.addEventListener("close", () => {
       clearInterval(this.#timer);
       this.#inside.replaceChildren();
       this.#list = null;
@@ -93,8 +91,7 @@ class Devices {
 
 let devices = null;
 
-/** @param {HTMLDialogElement} dialog */
-export function openDevices(dialog) {
-  devices ??= new Devices(dialog);
+export function openDevices() {
+  devices ??= new Devices();
   devices.open();
 }
