@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 from inference.errors import EngineBusy, EngineStopped
+from inference.fair_order import FairOrder
 from inference.sequence import Sequence
-from inference.turns import Turns
 from inference.types import Queued
 
 OWN_PLACES = 2
@@ -33,7 +33,7 @@ class Place:
 
 
 class WaitingRoom:
-    """Requests that wait, served in people's turns (`inference.turns`).
+    """Requests that wait, served in people's turns (`inference.fair_order`).
 
     Who waits alone may fill the whole room. While anybody else waits or has a place reserved, a person is let
     in with fewer than `OWN_PLACES` waiting, and only then: also into a room that somebody else has filled, so
@@ -47,7 +47,7 @@ class WaitingRoom:
         self._served_at_once = served_at_once
         self._paused = False
         self._reserved: set[Place] = set()
-        self._turns = Turns()
+        self._order = FairOrder()
         self._waiting: list[Sequence] = []
         self._told: dict[Sequence, Queued] = {}
         self._changed = threading.Condition()
@@ -92,18 +92,18 @@ class WaitingRoom:
         until `leave`.
         """
         with self._changed:
-            sequence = self._turns.next_of(self._waiting)
+            sequence = self._order.next_of(self._waiting)
             if sequence is None or not fits(sequence):
                 return None
             self._waiting.remove(sequence)
-            self._turns.begin(sequence)
+            self._order.begin(sequence)
             self._tell_positions()
             return sequence
 
     def leave(self, sequence: Sequence) -> None:
         """What was taken runs no more."""
         with self._changed:
-            if self._turns.end(sequence):
+            if self._order.end(sequence):
                 self._tell_positions()
 
     def remove(self, request_id: str) -> Sequence | None:
@@ -164,9 +164,9 @@ class WaitingRoom:
 
     def _tell_positions(self) -> None:
         if not self._waiting:
-            self._turns.forget()
+            self._order.forget()
         told, self._told = self._told, {}
-        order = self._turns.foresee(self._waiting, self._served_at_once)
+        order = self._order.foresee(self._waiting, self._served_at_once)
         for position, sequence in enumerate(order, start=1):
             self._told[sequence] = Queued(position, self._eta_s(position), self._paused)
             if self._told[sequence] != told.get(sequence):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from inference.sequence import Sequence
 
 
-class Turns:
+class FairOrder:
     """Who was served when, and who has something running.
 
     People take turns, not requests. The next is, of those who wait, first who has nothing running, then who
@@ -45,7 +45,7 @@ class Turns:
         """Everybody, in the order they will be served if nobody else comes and what runs, at most `places` at
         once, ends in the order it began.
         """
-        ahead, queues, order = Turns(), _by_person(waiting), []
+        ahead, queues, order = FairOrder(), _by_person(waiting), []
         ahead._running, ahead._served = dict(self._running), dict(self._served)
         while queues:
             if len(ahead._running) >= places:
