@@ -115,12 +115,12 @@ class BeatsBackend:
     def decode(self, kvs: Sequence[BeatsKV], runs: Sequence[Sequence[int]]) -> Logits:
         """At the next beat."""
         time.sleep(max(0.0, self._last_step + self._beats.every_s - time.monotonic()))
-        self._last_step = time.monotonic()
         for kv, run in zip(kvs, runs, strict=True):
             kv.length += len(run)
         return self._rows(kvs)
 
     def _rows(self, kvs: Sequence[BeatsKV]) -> Logits:
+        self._last_step = time.monotonic()
         rows = np.zeros((len(kvs), self.description.vocab_size), np.float32)
         for row, kv in zip(rows, kvs, strict=True):
             over = kv.said >= self._beats.tokens
