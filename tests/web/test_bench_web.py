@@ -21,12 +21,12 @@ SMALL = Sizes(
     rendered=2,
     found=40,
     imported=3,
-    reach=Reach(words=4, every_s=0.02, held=(40,), held_s=1, held_words=4, idle_s=0.2),
+    reach=Reach(words=2, every_s=0.02, held=(40,), held_s=1, held_words=1, idle_s=0.2),
 )
 
 
 def double(folder: Path, *_: object) -> PreparedModel:
-    return prepare_double(folder)
+    return prepare_double(folder, window=2_048)
 
 
 def test_the_web_layer_is_measured_in_a_process_of_its_own(
