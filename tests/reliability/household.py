@@ -22,6 +22,8 @@ from tests.web.serving import Client, shown
 ROWS = "SELECT id, parent_id, client_id, role, text, status FROM messages"
 CHECKPOINT_TOKENS = 64
 """A token of the double is a byte."""
+RENDERS = 10
+"""A reply is shown at most that many times a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Acknowledged:
         """Everything acknowledged is there once, and nothing that was not asked for.
 
         A reply is what the double says or its beginning. Of one that broke off, at most as many tokens are
-        missing as lie between two checkpoints: what was rendered last may not have been saved yet.
+        missing as lie between two checkpoints, and what was shown in the last second.
         """
         by_id = {row.id: row for row in rows}
         questions = [row for row in rows if row.role == "user"]
@@ -100,7 +102,7 @@ class Acknowledged:
         assert row.status == "interrupted" or row.text == whole
         assert row.status == "done" or row.id not in self.ended
         if row.status == "interrupted":
-            *_, shown_before, _ = [0, 0, *self.written.get(row.id, [])]
+            shown_before = [*[0] * RENDERS, *self.written.get(row.id, [0])][-1 - RENDERS]
             assert len(row.text.encode()) >= shown_before - CHECKPOINT_TOKENS - len("글".encode())
 
 

@@ -73,7 +73,7 @@ class House:
             server.end()
 
     def _start(self, disk: Disk) -> ServerProcess:
-        task = Task(str(self._folder), str(disk.file), step_s=self._random.choice((0.0, 0.001, 0.004)))
+        task = Task(str(self._folder), str(disk.file), step_s=self._random.choice((0.0, 0.004, 0.008)))
         server = self._started.start(task)
         assert get(server.url)
         self._told.check(read_rows(self._folder))
@@ -120,7 +120,7 @@ class House:
 
     def _wait_a_while(self, person: Person) -> None:
         """From the very beginning until after the end of a reply."""
-        for _ in range(self._random.choice((0, 1, 2, 3, 5, 8, 13, 1_000))):
+        for _ in range(self._random.choice((0, 1, 2, 3, 5, 8, 13, 20, 1_000))):
             frame = person.receive()
             if frame["type"] == "finished" or "aria-busy" not in frame.get("reply_html", "aria-busy"):
                 break  # all of it was there already, where a command was repeated
