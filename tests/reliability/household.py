@@ -58,10 +58,11 @@ class Acknowledged:
     ended: set[str] = field(default_factory=set)
     """Replies that `finished` was said of."""
     written: dict[str, list[int]] = field(default_factory=dict)
-    """How many bytes of a reply were shown, at every change."""
+    """How many bytes of a reply were shown at every change, by the server that wrote at it last."""
 
     def note(self, frames: list[dict[str, Any]]) -> None:
-        """What came over one socket."""
+        """What came over one socket, from its first frame on."""
+        written: dict[str, list[int]] = {}
         for number, frame in enumerate(frames):
             match frame["type"]:
                 case "accepted":
@@ -71,7 +72,8 @@ class Acknowledged:
                     self.ended.add(frame["message_id"])
                 case "delta":
                     text = text_of(shown(frames[: number + 1], frame["message_id"]))
-                    self.written.setdefault(frame["message_id"], []).append(len(text.encode()))
+                    written.setdefault(frame["message_id"], []).append(len(text.encode()))
+        self.written |= written
 
     def check(self, rows: list[Row]) -> None:
         """Everything acknowledged is there once, and nothing that was not asked for.
