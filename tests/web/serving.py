@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
 import time
@@ -153,10 +154,14 @@ class Served:
         """A new cookie of the owner's, as a header."""
         return cookie_of(self.join(owner=self.owner_url.partition("#owner=")[2]))
 
-    def client(self, cookie: str = "", headers: Mapping[str, str] | None = None) -> Client:
+    def client(
+        self, cookie: str = "", headers: Mapping[str, str] | None = None, through: int | None = None
+    ) -> Client:
+        """A socket; `through` is the port of a proxy to this server."""
         connection = connect(
             f"{'wss' if self.tls else 'ws'}://127.0.0.1:{self.port}/ws",
             ssl=self.trust if isinstance(self.trust, ssl.SSLContext) else None,
+            sock=socket.create_connection(("127.0.0.1", through)) if through else None,
             origin=self.url,
             max_size=2**24,
             additional_headers={**({"Cookie": cookie} if cookie else {}), **(headers or {})},
