@@ -154,7 +154,9 @@ def uvicorn_config(
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, before anything else is begun: a port in use must cost nothing."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio switches Nagle's delay off only where the socket says itself that it is TCP: else a frame sent
+    # soon after another waits for the client's acknowledgement, 40 ms and more.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
