@@ -52,7 +52,6 @@ class Turns:
         earlier = await self._beginnings.earlier(asked)
         if earlier is not None:
             return earlier
-        self._beginnings.refuse_unfinished(command.parent_id)
         return await self._ask(asked, command.opening)
 
     async def _edit(self, command: Edit) -> Begun:
@@ -69,6 +68,8 @@ class Turns:
     async def _ask(self, asked: AskedTurn, opening: Opening | None = None) -> Begun:
         tokenizing = self._prompts.tokenizing()
         branch = await self._prompts.branch(asked.conversation_id, asked.parent_id, opening)
+        # Not before: of a message that is elsewhere, nobody is told whether it is being written.
+        self._beginnings.refuse_unfinished(asked.parent_id)
         params = self._prompts.params(tokenizing, branch.choices)
         prepared = await self._beginnings.prepare(tokenizing, branch, asked.text, params)
         turn = NewTurn(
