@@ -7,6 +7,7 @@ one that was never given out. Every method blocks: call it from a pool thread. A
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal, cast
 
 from sqlalchemy.orm import Session
 
@@ -23,6 +24,11 @@ class Right(IntEnum):
     READ = 1
     WRITE = 2
     OWN = 3
+
+    @property
+    def word(self) -> Literal["read", "write", "own"]:
+        """Its name on a page."""
+        return cast('Literal["read", "write", "own"]', self.name.lower())
 
 
 def right_of(person: str, conversation: ConversationRecord) -> Right | None:
@@ -74,7 +80,11 @@ def _conversation(
 
 def _reserved(session: Session, conversation: ConversationRecord, right: Right) -> str:
     person = session.get(Person, conversation.person_id)
-    name = (person and person.name) or "The owner"
+    name = person.name if person is not None else ""
     if right is Right.OWN:
-        return f"This conversation is {name}’s: only they can do that."
-    return f"{name} shares this conversation to be read, not to be written in."
+        if name:
+            return f"This conversation is {name}’s: only they can do that."
+        return "This conversation is the owner’s: only they can do that."
+    if name:
+        return f"{name} shares this conversation to be read, not to be written in."
+    return "The owner shares this conversation to be read, not to be written in."
