@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from sqlalchemy import select
 
 from storage.conversations import utc_now
@@ -100,6 +100,10 @@ class ProtocolModel(RuleBasedStateMachine):
             chosen.open(chat_id)
         return chosen
 
+    @initialize(text=TEXT)
+    def something_is_there(self, text: str) -> None:
+        self.begin_a_conversation(0, text)
+
     # commands that begin a reply
 
     def begin(self, tab: Tab, kind: str, refused: Code | None, **fields: Any) -> Frame | None:
@@ -133,6 +137,9 @@ class ProtocolModel(RuleBasedStateMachine):
         self.wait_until_over(replies & self.queued)
 
     @rule(tab=TAB, text=TEXT)
+    def talk(self, tab: int, text: str) -> None:
+        self.begin_a_conversation(tab, text)
+
     def begin_a_conversation(self, tab: int, text: str) -> None:
         answer = self.begin(self.tab_at(tab, None), "send", None, text=text)
         assert answer is not None
@@ -284,8 +291,10 @@ class ProtocolModel(RuleBasedStateMachine):
         if chat in self.model.chats:
             self.model.chats[chat].deleted = False
 
-    @rule()
-    def a_minute_passes(self) -> None:
+    @rule(rarely=RARELY)
+    def a_minute_passes(self, rarely: bool) -> None:
+        if not rarely:
+            return
         self.app.services.trash.empty(utc_now())
         self.model.purge()
 
