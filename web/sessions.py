@@ -85,6 +85,10 @@ class Sessions:
         )
         return device
 
+    def forget(self, response: Response) -> None:
+        """Have the browser forget its cookie."""
+        response.delete_cookie(self.cookie, path="/", secure=self.secure, httponly=True, samesite="strict")
+
     def notice(self, device_id: str) -> None:
         """The device was here now. Blocks."""
         try:
