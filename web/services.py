@@ -38,6 +38,7 @@ from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.rereading import Rereading
 from web.scorings import Scorings
 from web.sharing import Sharing
+from web.socket_limits import SocketLimits
 from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
@@ -83,6 +84,7 @@ class Services:
     telemetry: Telemetry
     shelf: TokenizerShelf
     sharing: Sharing | None = None
+    limits: SocketLimits = SocketLimits()
 
     def presenter(self, connection: HTTPConnection) -> Presenter:
         """The one that speaks the language of whoever connects."""

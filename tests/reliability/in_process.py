@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection
 
 from storage.database import Database
 from tests.inference.doubles import ScriptedBackend, prepare_double, scripted_loader
-from tests.web.serving import WAIT_S, Client, SmallSettings
+from tests.web.serving import UNLIMITED, WAIT_S, Client, SmallSettings
 from web.app import build_app
 from web.services import Services
 
@@ -43,6 +43,7 @@ class InProcess:
             settings,
             self.database,
             hosts={HOST},
+            limits=UNLIMITED,
             prepare_model=lambda *_: prepare_double(folder / "model", window=window),
             backend=scripted_loader(reply, self.backends, pace),
         )

@@ -1,4 +1,4 @@
-"""Frames that no WebSocket client may send: its connection ends with the right code, and nothing else ends."""
+"""Frames that no WebSocket client may send: its connection ends, with the right code, and nothing else."""
 
 from __future__ import annotations
 

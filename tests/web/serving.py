@@ -32,12 +32,14 @@ from web.lan import LanHosts, Scheme
 from web.server import listen, uvicorn_config
 from web.settings import Settings
 from web.sharing import share
+from web.socket_limits import SocketLimits
 from web.tls import Tls
 from web.waiting import Patience
 
 WAIT_S = 20
 OTHER_ADDRESS = "127.0.0.2"
 """Linux has all of 127.0.0.0/8: a second address whose traffic never leaves the machine."""
+UNLIMITED = SocketLimits(bad_frames=10**9, frames=10**9)
 PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) Version/18.5 Mobile/15E148 Safari/604.1"
 
 
@@ -80,6 +82,7 @@ class Served:
         clock: Callable[[], datetime] = utc_now,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         kind: type[ScriptedBackend] = ScriptedBackend,
+        limits: SocketLimits = UNLIMITED,
     ) -> None:
         self.hangs: Queue[str] = Queue()
         self.backends: list[ScriptedBackend] = []
@@ -111,6 +114,7 @@ class Served:
             self.database,
             hosts=self.sharing.hosts if lan else loopback_hosts(self.port, self.scheme),
             sharing=self.sharing if lan else None,
+            limits=limits,
             on_hang=self.hangs.put,
             prepare_model=prepare
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
