@@ -66,7 +66,9 @@ async def chat(socket: WebSocket) -> None:
         services.hub.leave(watcher)
         for task in (writing, reading):
             task.cancel()
-        await asyncio.gather(writing, reading, return_exceptions=True)
+        for failure in await asyncio.gather(writing, reading, return_exceptions=True):
+            if isinstance(failure, Exception):
+                logger.error("a socket broke off", exc_info=failure)
     if watcher.ended.done():
         await _close(socket, watcher.ended.result())
 

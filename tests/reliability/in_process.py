@@ -119,6 +119,7 @@ class _Connection:
             "subprotocols": [],
         }
         self._serving = asyncio.run_coroutine_threadsafe(app(scope, self._in.get, self._take), loop)
+        self._serving.add_done_callback(lambda _: self._out.put(json.dumps({"type": "over"})))
 
     async def _take(self, message: Message) -> None:
         if message["type"] == "websocket.send":
@@ -130,7 +131,9 @@ class _Connection:
         self._loop.call_soon_threadsafe(self._in.put_nowait, {"type": "websocket.receive", "text": text})
 
     def recv(self, timeout: float) -> str:
-        return self._out.get(timeout=timeout)
+        frame = self._out.get(timeout=timeout)
+        assert self._closed or not self._serving.done(), "the server ended the socket"
+        return frame
 
     def close(self) -> None:
         if not self._closed:
