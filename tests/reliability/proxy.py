@@ -55,7 +55,7 @@ class _Cut(OSError):
 class Proxy:
     """Carries connections to a port of this machine; `line` says how the nth of them, from 0, fares.
 
-    `carried` counts the bytes that went down, by connection.
+    `carried` counts the bytes that went down, by connection; `broken` the ways that broke at their byte.
     """
 
     def __init__(self, target: int, line: Callable[[int], Line] = lambda number: Line()) -> None:
@@ -64,6 +64,7 @@ class Proxy:
         self._numbers = count()
         self._open: set[asyncio.Task[None]] = set()
         self.carried: list[int] = []
+        self.broken = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -143,6 +144,7 @@ class Proxy:
         await self._break(sink, way.breaks)
 
     async def _break(self, sink: asyncio.StreamWriter, how: Break) -> None:
+        self.broken += 1
         match how:
             case "half_close":
                 sink.write_eof()
