@@ -32,9 +32,7 @@ MOST_BYTES = 2_000
 IDLE_S = 0.3
 """A page that is told nothing for so long comes back too; the reply goes on only with the next connection."""
 HOW: tuple[Break, ...] = ("reset", "close", "half_close")
-PARAGRAPH = (
-    "온돌은 *따뜻해요* 🔥 and `code` stays warm.\n\n```py\nx = 'floor'\n```\n\n- one\n- two **three**\n\n"
-)
+PARAGRAPH = "온돌은 *따뜻해요* 🔥 and `code` stays warm.\n\n```py\nx = 'floor'\n```\n\n- one\n- **two**\n\n"
 
 
 class OneReply(ScriptedBackend):
