@@ -44,7 +44,7 @@ def test_a_prompt_over_the_context_is_refused_with_both_numbers_and_leaves_nothi
             client.send(kind, **command)
             error = client.wait_for("error", ref=command["id"])
         assert (error["code"], error["ref"], error["limit"]) == ("too_long", command["id"], WINDOW)
-        assert error["needed"] >= len(tokenizer.encode_text(text)) > WINDOW
+        assert error["needed"] > len(tokenizer.encode_text(text)) >= WINDOW
         assert f"{error['needed']:,}" in error["message"]
     assert rows(served) == before
     assert served.backends[0].begun == begun  # type: ignore[attr-defined]

@@ -7,12 +7,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -38,9 +46,13 @@ class StorageModel(RuleBasedStateMachine):
     chats = Bundle("chats")
     messages = Bundle("messages")
 
+    blank: Path
+    """A data folder of the newest schema with nothing in it."""
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
+        copytree(self.blank, self.folder.name, dirs_exist_ok=True)
         self.chats_kept: dict[str, ConversationRecord] = {}
         self.messages_kept: dict[str, MessageRecord] = {}
         self.deleted: set[str] = set()
@@ -429,5 +441,10 @@ class StorageModel(RuleBasedStateMachine):
         assert {hit.message_id or hit.conversation_id for hit in found.hits} - going_on == right
 
 
-TestStorageModel = StorageModel.TestCase
-TestStorageModel.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+@pytest.mark.row(5)
+def test_storage_is_what_the_model_is(tmp_path: Path, long: bool) -> None:
+    """The other examples of row 5 are those of the whole protocol, in `tests/reliability`."""
+    Database.open(tmp_path).close()
+    machine = type("Machine", (StorageModel,), {"blank": tmp_path})
+    figures = settings(max_examples=16_000 if long else 440, stateful_step_count=30 if long else 8)
+    run_state_machine_as_test(machine, settings=figures)
