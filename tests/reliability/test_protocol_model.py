@@ -462,5 +462,5 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.row(5)
 def test_the_server_is_what_the_model_is(blank: Path, long: bool) -> None:
     machine = type("Machine", (ProtocolModel,), {"blank": blank})
-    figures = settings(max_examples=4_000 if long else 60, stateful_step_count=30 if long else 12)
+    figures = settings(max_examples=4_000 if long else 40, stateful_step_count=30 if long else 12)
     run_state_machine_as_test(machine, settings=figures)
