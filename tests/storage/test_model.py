@@ -441,6 +441,6 @@ class StorageModel(RuleBasedStateMachine):
 def test_storage_is_what_the_model_is(tmp_path: Path, long: bool) -> None:
     """The other examples of row 5 are those of the whole protocol, in `tests/reliability`."""
     machine = type("Machine", (StorageModel,), {"folder": tmp_path, "database": Database.open(tmp_path)})
-    figures = settings(max_examples=16_000 if long else 460, stateful_step_count=30 if long else 8)
+    figures = settings(max_examples=16_000 if long else 460, stateful_step_count=30 if long else 6)
     run_state_machine_as_test(machine, settings=figures)
     machine.database.close()
