@@ -10,8 +10,10 @@ is tested on real ones by the other rows.
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,17 +24,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from sqlalchemy import select
 
-from storage.conversations import utc_now
+from storage.conversations import Conversations, utc_now
 from storage.database import Database
-from storage.tables import Conversation, Message
+from storage.records import OWNER, StartedTurn
+from storage.tables import Conversation, Message, Person
 from tests.reliability.gate import WAIT_S, Gate
 from tests.reliability.in_process import InProcess
 from tests.reliability.store_model import Code, Said, StoreModel
 from tests.reliability.tab import Frame, Tab, articles
+from tests.storage.examples import a_turn, an_end
 
 ABSENT = "absent"
 LENGTH = 60
 MOST_STEPS = 14
+NAMING = {
+    "send": "parent_id",
+    "count": "parent_id",
+    "watch": "head_id",
+    **dict.fromkeys(
+        ["edit", "regenerate", "continue", "switch", "delete_branch", "restore_branch"], "message_id"
+    ),
+}
+"""The commands that name a message and its conversation."""
+
 TEXT = st.sampled_from(["ash", "birch", "cedar"])
 ANY = st.integers(0, 30)
 TAB = st.integers(0, 1)
@@ -64,6 +78,7 @@ class ProtocolModel(RuleBasedStateMachine):
         self.given: list[tuple[str, Frame, Frame]] = []
         self.numbers = iter(range(10_000))
         self.start()
+        self.others = self.what_another_person_has()
 
     def start(self) -> None:
         self.app = InProcess(Path(self.folder.name), reply_to, pace=self.gate)
@@ -73,6 +88,15 @@ class ProtocolModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.app.close(self.gate.open)
         self.folder.cleanup()
+
+    def what_another_person_has(self) -> StartedTurn:
+        """A conversation in the same database, which nobody here may see."""
+        with self.app.database.write() as session:
+            session.add(Person(id="other", name="Another", created_at=utc_now()))
+        kept = Conversations(self.app.database)
+        started = kept.begin_turn(a_turn(text="secret", title="secret", person_id="other"))
+        kept.finish(started.reply.id, an_end("secret too"))
+        return replace(started, reply=kept.message(started.reply.id))
 
     # choosing
 
@@ -244,6 +268,34 @@ class ProtocolModel(RuleBasedStateMachine):
         if self.move(tab, "restore_branch", place, self.model.refuses_restore(*place)):
             self.model.restore_branch(place[1])
 
+    @rule(kind=st.sampled_from(sorted(NAMING)), of_the_question=st.booleans(), text=TEXT)
+    def name_what_is_anothers(self, kind: str, of_the_question: bool, text: str) -> None:
+        """It is answered as what is not there at all, to the letter."""
+        message = self.others.user if of_the_question else self.others.reply
+        answers = []
+        for chat_id, message_id in [(message.conversation_id, message.id), ("a" * 32, "b" * 32)]:
+            named = {"conversation_id": chat_id, NAMING[kind]: message_id}
+            fields = {"text": text, **named} if kind in ("send", "edit", "count") else named
+            answer = json.dumps(self.ask(kind, fields))
+            answers.append(answer.replace(chat_id, "C").replace(message_id, "M"))
+        assert answers[0] == answers[1]
+        assert "not_found" in answers[0]
+
+    @rule(what=st.sampled_from(["rename", "pin", "archive", "delete", "restore"]))
+    def move_what_is_anothers(self, what: str) -> None:
+        body = {"rename": {"title": "mine"}, "pin": {"on": True}, "archive": {"on": True}}.get(what)
+        chats = (self.others.conversation.id, "a" * 32)
+        answers = [self.app.post(f"/api/conversations/{chat}/{what}", body) for chat in chats]
+        assert answers[0].status_code == answers[1].status_code
+        assert answers[0].text.replace(chats[0], "C") == answers[1].text.replace(chats[1], "C")
+
+    def ask(self, kind: str, fields: Frame) -> Frame:
+        """The answer to a command without its own id."""
+        ref = self.reader.send(kind, **fields)
+        while (answer := self.reader.receive()).get("ref") != ref:
+            pass
+        return answer | {"ref": None}
+
     # the list
 
     def post(self, chat: str, what: str, body: Any = None) -> bool:
@@ -393,7 +445,9 @@ class ProtocolModel(RuleBasedStateMachine):
                     Conversation.pinned,
                     Conversation.archived,
                     Conversation.deleted_at.is_not(None),
-                ).order_by(Conversation.updated_at)
+                )
+                .where(Conversation.person_id == OWNER)
+                .order_by(Conversation.updated_at)
             ).all()
             messages = session.execute(
                 select(
@@ -406,8 +460,15 @@ class ProtocolModel(RuleBasedStateMachine):
                     Message.status,
                     Message.finish_reason,
                     Message.deleted_at.is_not(None),
-                )
+                ).where(Message.conversation_id != self.others.conversation.id)
             ).all()
+            others = session.get(Conversation, self.others.conversation.id)
+            assert others is not None
+            assert others.record() == self.others.conversation
+            for message in (self.others.user, self.others.reply):
+                row = session.get(Message, message.id)
+                assert row is not None
+                assert row.record() == message
         expected = sorted(self.model.chats.values(), key=lambda chat: chat.at)
         assert [tuple(row) for row in chats] == [
             (c.id, c.title, c.head, c.pinned, c.archived, c.deleted) for c in expected
