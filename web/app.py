@@ -46,6 +46,7 @@ from web import (
 from web.access import AccessGuard
 from web.beginning import Beginnings
 from web.ending import keep_partials, shut_down
+from web.faults import FaultGuard
 from web.further_replies import FurtherReplies
 from web.generations import Generations
 from web.hub import Hub
@@ -160,6 +161,7 @@ def build_app(
         routes=routes(),
         middleware=[
             Middleware(AccessGuard, hosts=hosts, languages=languages),
+            Middleware(FaultGuard, answer=pages.broke),
             *_guard(languages, sharing),
         ],
         exception_handlers={

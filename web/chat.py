@@ -27,6 +27,7 @@ from web.commands import (
     decode,
 )
 from web.errors import KNOWN_ERRORS, error_frame
+from web.faults import log_fault
 from web.hub import Ended, Overflow, Watcher
 from web.message_views import end_seq
 from web.protocol import Counted, Error, encode
@@ -114,6 +115,7 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
             case RetryModel():
                 services.engine.retry()
     except KNOWN_ERRORS as error:
+        log_fault(error, ref)
         watcher.post(error_frame(error, ref))
     except Exception:
         logger.exception("command %s failed", ref)

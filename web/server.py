@@ -25,6 +25,7 @@ from web.app import build_app
 from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
+from web.faults import log_discreetly
 from web.lan import LanHosts, Scheme, host_names, private_addresses
 from web.settings import Settings
 from web.sharing import share
@@ -45,7 +46,7 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
 
     A worker that hangs ends the process with `EXIT_HUNG`. `build` is for doubles.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_discreetly()
     check(settings.model)
     listener = listen(settings.host, settings.port)
     port = listener.getsockname()[1]

@@ -7,6 +7,7 @@ local copy and asks nobody. The library downloads in a child process, so that it
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +25,10 @@ from inference.types import ModelPhase, ModelStatus
 _WANTED = ["*.safetensors", "*.json", "*.jinja"]
 _UNWANTED = ["*/*", "consolidated*.safetensors"]
 _TIMEOUT_S = 10.0
+
+# Otherwise the library asks huggingface.co which programs may run it, whatever HF_ENDPOINT is, and tells it
+# of this machine's software. Read when the library is loaded.
+_NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1"}
 
 # Run by a child process, which leaves one JSON object in the file "result".
 _DOWNLOAD = """
@@ -45,6 +50,7 @@ def cached_snapshot(repo: str, *, models_dir: Path) -> Path | None:
     """The folder of an earlier complete download, found without the network."""
     if not (models_dir / "hub").is_dir():
         return None
+    os.environ.update(_NO_TELEMETRY)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -100,7 +106,7 @@ def _download(
             log=private / "log.txt",
             report=report,
             cancelled=cancelled,
-            environment={"HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+            environment={"HF_HUB_DISABLE_PROGRESS_BARS": "1", **_NO_TELEMETRY},
         )
         answer = read_object(result)
     if "folder" not in answer:
@@ -111,6 +117,7 @@ def _download(
 
 def _total_bytes(repo: str, endpoint: str | None) -> int:
     """Bytes of the wanted files; refuses a repository without safetensors before anything is downloaded."""
+    os.environ.update(_NO_TELEMETRY)
     from huggingface_hub import HfApi
     from huggingface_hub.utils._paths import filter_repo_objects
 
