@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from inference.models.locate import check
 from inference.types import ModelPhase, ModelStatus
@@ -132,9 +133,7 @@ class EventLoop(asyncio.SelectorEventLoop):
         return server
 
 
-def uvicorn_config(
-    app: Starlette, tls: Tls | None = None, patience: Patience | None = None
-) -> uvicorn.Config:
+def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> uvicorn.Config:
     """How uvicorn runs the app. Pongs may be late: importing torch holds the interpreter for a while."""
     return uvicorn.Config(
         app,
@@ -148,6 +147,7 @@ def uvicorn_config(
         proxy_headers=False,
         server_header=False,
         access_log=False,
+        log_config=None,  # as everything else: uvicorn's own would quote values
         log_level="warning",
         timeout_graceful_shutdown=GRACE_S,
     )
@@ -155,7 +155,8 @@ def uvicorn_config(
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, before anything else is begun: a port in use must cost nothing."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named as TCP, since asyncio sends what is small at once (TCP_NODELAY) on such sockets alone.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -7,7 +7,6 @@ local copy and asks nobody. The library downloads in a child process, so that it
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -27,7 +26,7 @@ _UNWANTED = ["*/*", "consolidated*.safetensors"]
 _TIMEOUT_S = 10.0
 
 # Otherwise the library asks huggingface.co which programs may run it, whatever HF_ENDPOINT is, and tells it
-# of this machine's software. Read when the library is loaded.
+# of this machine's software.
 _NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1"}
 
 # Run by a child process, which leaves one JSON object in the file "result".
@@ -50,7 +49,7 @@ def cached_snapshot(repo: str, *, models_dir: Path) -> Path | None:
     """The folder of an earlier complete download, found without the network."""
     if not (models_dir / "hub").is_dir():
         return None
-    os.environ.update(_NO_TELEMETRY)
+    _disable_telemetry()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -115,9 +114,17 @@ def _download(
     return Path(answer["folder"])
 
 
+def _disable_telemetry() -> None:
+    from huggingface_hub import constants
+
+    constants.HF_HUB_DISABLE_TELEMETRY = (
+        True  # the variable is read once, and transformers may have come first
+    )
+
+
 def _total_bytes(repo: str, endpoint: str | None) -> int:
     """Bytes of the wanted files; refuses a repository without safetensors before anything is downloaded."""
-    os.environ.update(_NO_TELEMETRY)
+    _disable_telemetry()
     from huggingface_hub import HfApi
     from huggingface_hub.utils._paths import filter_repo_objects
 

@@ -1,4 +1,4 @@
-"""Row 29: nothing leaves this machine in all the suite. The guard is in `tests/conftest.py`; here it bites."""
+"""Row 29: nothing leaves this machine in all the suite. `tests/conftest.py` has the guard; here it bites."""
 
 from __future__ import annotations
 
