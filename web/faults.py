@@ -5,6 +5,7 @@ No record has what people wrote in it. Event loop; the formatter on any thread.
 
 from __future__ import annotations
 
+import copy
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
@@ -86,6 +87,11 @@ def _handler(scope: Scope) -> str:
 
 class DiscreetFormatter(logging.Formatter):
     """Tracebacks without the messages of exceptions that quote values."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        record = copy.copy(record)
+        record.exc_text = None  # another formatter's
+        return super().format(record)
 
     def formatException(self, ei: Raised) -> str:
         return "".join(_told(ei[1], set())).rstrip() if ei[1] is not None else ""
