@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from storage.errors import TooManyDevices
-from storage.records import DeviceKind
+from storage.records import OWNER
 from web.device_list import list_of, owner_of, sharing_of
 from web.lan import qr_svg
 from web.pages import refusal_of, small_body
-from web.pairing import CODE_LIFE_S, Outcome
+from web.pairing import CODE_LIFE_S, Invited, Outcome
 from web.protocol import DeviceConnected
 from web.services import Services
 from web.session_checks import end_if_over, renewed
@@ -39,6 +39,13 @@ BODY_TIMEOUT_S = 5.0
 """Whoever is not let in yet may not keep a request open for long."""
 
 Secret = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class Invite(msgspec.Struct, forbid_unknown_fields=True):
+    """For whom a code is to be: a person, or somebody new, with the name that the owner gives them."""
+
+    person_id: Annotated[str, Meta(max_length=32)] | None = None
+    name: Annotated[str, Meta(max_length=80)] = ""
 
 
 class Pair(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,24 +81,24 @@ async def pair(request: Request) -> Response:
     if wait_s:
         words = f"Too many wrong codes. Wait {wait_s} seconds, then try again."
         return refusal_of(request, 429, words, {"Retry-After": str(wait_s)})
-    kind, refusal = _judge(sharing, asked)
-    if refusal:
+    judged = _judge(sharing, asked)
+    if isinstance(judged, str):
         sharing.attempts.failed(address)
-        return refusal_of(request, 403, refusal)
+        return refusal_of(request, 403, judged)
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)
     user_agent = request.headers.get("user-agent", "")
     before = device_of(request)
     try:
-        device = await sharing.sessions.begin(response, user_agent, kind, before)
+        device = await sharing.sessions.begin(response, user_agent, before, judged)
     except TooManyDevices as error:
         return refusal_of(request, 409, str(error))
     if before is not None:
         services.hub.end(before.id, renewed())
-    if kind == "owner":  # for whom another device may have had to go
+    if device.kind == "owner":  # for whom another device may have had to go
         for device_id in services.hub.devices():
             await end_if_over(sharing.sessions, services.hub, device_id)
-    services.hub.broadcast(DeviceConnected(device.name), to=services.hub.owners())
+    services.hub.broadcast(DeviceConnected(device.name), to=services.hub.of(OWNER))
     return response
 
 
@@ -99,24 +106,44 @@ async def invite(request: Request) -> Response:
     """A new code and where to use it, for the owner's sheet."""
     services: Services = request.state.services
     sharing, device = owner_of(request)
+    whose = await _whose(request)
     addresses = sharing.addresses(first=request.url.hostname or "")
-    code = sharing.codes.issue()
+    code = sharing.codes.issue(whose)
     view = InvitationView(
         addresses=addresses,
         code=code,
         life_s=CODE_LIFE_S,
         qr_svg=Markup(qr_svg(pairing_url(addresses[0], code)) if addresses else ""),
+        person_id=whose.person_id,
+        new_name=whose.name,
         listed=await list_of(request, sharing, device),
         fingerprint=sharing.tls.fingerprint if sharing.tls else None,
     )
     return HTMLResponse(await run_in_threadpool(services.presenter(request).invitation, view))
 
 
-def _judge(sharing: Sharing, asked: Pair) -> tuple[DeviceKind, str | None]:
+async def _whose(request: Request) -> Invited:
+    services: Services = request.state.services
+    try:
+        body = await small_body(request)
+        asked = msgspec.json.decode(body, type=Invite) if body else Invite()
+        asked.name.encode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise HTTPException(400, "For whom the device is to be was not understood.") from None
+    if asked.person_id is not None:
+        await run_in_threadpool(services.people.get, asked.person_id)
+    name = asked.name.strip()
+    if not name.isprintable():
+        raise HTTPException(400, "A name of 1 to 80 characters is needed.")
+    return Invited(asked.person_id, name)
+
+
+def _judge(sharing: Sharing, asked: Pair) -> Invited | str:
     """Whom it lets in, or the sentence that says why it does not."""
     if asked.owner is not None:
-        return "owner", None if sharing.owner.matches(asked.owner) else NOT_THE_OWNER
-    return "guest", REFUSALS.get(sharing.codes.redeem(asked.code or ""))
+        return Invited(OWNER) if sharing.owner.matches(asked.owner) else NOT_THE_OWNER
+    outcome = sharing.codes.redeem(asked.code or "")
+    return REFUSALS[outcome] if isinstance(outcome, Outcome) else outcome
 
 
 async def _decode(request: Request) -> Pair:

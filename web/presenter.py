@@ -30,6 +30,7 @@ from web.views import (
     InvitationView,
     MessageView,
     PresetView,
+    RightView,
     SystemView,
     TranscriptView,
 )
@@ -114,6 +115,10 @@ class Presenter:
     def system(self, system: SystemView | None) -> str:
         """The system text above the messages; empty where there is none."""
         return self._render("_system.html", system=system)
+
+    def right(self, right: RightView) -> str:
+        """The line over a conversation that is shared; empty over others."""
+        return self._render("_right.html", right=right)
 
     def presets(self, presets: Sequence[PresetView]) -> str:
         """The choice of presets for a new chat."""

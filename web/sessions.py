@@ -20,10 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from storage.conversations import utc_now
 from storage.devices import SESSION_AGE, Devices
 from storage.errors import StorageError
-from storage.records import DeviceKind, DeviceRecord
+from storage.records import DeviceRecord
 from web.device_names import device_name
 from web.faults import log_fault
 from web.languages import Languages
+from web.pairing import Invited
 from web.waiting import admit
 
 NOTICE_EVERY = timedelta(minutes=5)
@@ -62,7 +63,7 @@ class Sessions:
         return device
 
     async def begin(
-        self, response: Response, user_agent: str, kind: DeviceKind, before: DeviceRecord | None
+        self, response: Response, user_agent: str, before: DeviceRecord | None, whose: Invited
     ) -> DeviceRecord:
         """A new session, whose cookie the response carries; what the browser held `before` ends.
 
@@ -70,7 +71,8 @@ class Sessions:
         """
         token = secrets.token_urlsafe(32)
         name, replaced = device_name(user_agent), before.id if before else None
-        device = await run_in_threadpool(self.devices.add, _digest(token), name, kind, replaced)
+        add = self.devices.add
+        device = await run_in_threadpool(add, _digest(token), name, whose.person_id, replaced, whose.name)
         age = int(SESSION_AGE.total_seconds())
         response.set_cookie(
             self.cookie, token, max_age=age, path="/", secure=self.secure, httponly=True, samesite="strict"

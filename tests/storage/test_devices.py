@@ -31,7 +31,7 @@ def devices(database: Database, clock: Clock) -> Devices:
 
 
 def test_a_device_is_found_by_the_hash_of_its_session(devices: Devices) -> None:
-    phone = devices.add(FIRST, "Safari on iPhone", "guest")
+    phone = devices.add(FIRST, "Safari on iPhone", None)
     owner = devices.add(SECOND, "Firefox on Linux", "owner")
     assert (devices.find(FIRST), devices.find(SECOND)) == (phone, owner)
     assert devices.find(b"3" * 32) is None
@@ -39,7 +39,7 @@ def test_a_device_is_found_by_the_hash_of_its_session(devices: Devices) -> None:
 
 
 def test_a_revoked_session_is_over(devices: Devices) -> None:
-    phone = devices.add(FIRST, "Safari on iPhone", "guest")
+    phone = devices.add(FIRST, "Safari on iPhone", None)
     assert devices.revoke(phone.id) is True
     assert devices.find(FIRST) is None
     assert devices.list_valid() == []
@@ -47,14 +47,14 @@ def test_a_revoked_session_is_over(devices: Devices) -> None:
 
 
 def test_a_browser_that_is_let_in_again_has_one_session(devices: Devices) -> None:
-    guest = devices.add(FIRST, "Firefox on Linux", "guest")
+    guest = devices.add(FIRST, "Firefox on Linux", None)
     owner = devices.add(SECOND, "Firefox on Linux", "owner", replacing=guest.id)
     assert devices.find(FIRST) is None
     assert devices.list_valid() == [owner]
 
 
 def test_a_session_ends_after_a_year_however_often_it_was_used(devices: Devices, clock: Clock) -> None:
-    phone = devices.add(FIRST, "Safari on iPhone", "guest")
+    phone = devices.add(FIRST, "Safari on iPhone", None)
     clock.now = NOON + timedelta(days=364)
     devices.saw(phone.id)
     seen = devices.find(FIRST)
@@ -65,28 +65,28 @@ def test_a_session_ends_after_a_year_however_often_it_was_used(devices: Devices,
 
 
 def test_a_session_belongs_to_one_device(devices: Devices) -> None:
-    devices.add(FIRST, "Safari on iPhone", "guest")
+    devices.add(FIRST, "Safari on iPhone", None)
     with pytest.raises(StorageError):
-        devices.add(FIRST, "Chrome on Android", "guest")
+        devices.add(FIRST, "Chrome on Android", None)
 
 
 def test_of_25_devices_none_is_a_26th(devices: Devices, clock: Clock) -> None:
-    let_in = [devices.add(bytes([n]) * 32, "Safari on iPhone", "guest") for n in range(25)]
+    let_in = [devices.add(bytes([n]) * 32, "Safari on iPhone", None) for n in range(25)]
     with pytest.raises(TooManyDevices, match=r"^25 of at most 25 devices are connected\."):
-        devices.add(b"x" * 32, "Chrome on Android", "guest")
-    again = devices.add(b"y" * 32, "Safari on iPhone", "guest", replacing=let_in[0].id)
+        devices.add(b"x" * 32, "Chrome on Android", None)
+    again = devices.add(b"y" * 32, "Safari on iPhone", None, replacing=let_in[0].id)
     devices.revoke(let_in[1].id)
-    devices.add(b"z" * 32, "Chrome on Android", "guest")
+    devices.add(b"z" * 32, "Chrome on Android", None)
     assert len(devices.list_valid()) == 25
     assert devices.is_valid(again.id)
     clock.now = NOON + timedelta(days=365)
-    devices.add(b"w" * 32, "Chrome on Android", "guest")
+    devices.add(b"w" * 32, "Chrome on Android", None)
 
 
 def test_the_owner_is_let_in_in_place_of_the_device_not_seen_for_the_longest(
     devices: Devices, clock: Clock
 ) -> None:
-    let_in = [devices.add(bytes([n]) * 32, "Safari on iPhone", "guest") for n in range(25)]
+    let_in = [devices.add(bytes([n]) * 32, "Safari on iPhone", None) for n in range(25)]
     clock.now = NOON + timedelta(hours=1)
     for device in let_in[:7] + let_in[8:]:
         devices.saw(device.id)
@@ -96,7 +96,7 @@ def test_the_owner_is_let_in_in_place_of_the_device_not_seen_for_the_longest(
 
 
 def test_a_device_has_the_name_that_it_was_given_last(devices: Devices) -> None:
-    phone = devices.add(FIRST, "Safari on iPhone", "guest")
+    phone = devices.add(FIRST, "Safari on iPhone", None)
     devices.rename(phone.id, "엄마 폰")
     assert [device.name for device in devices.list_valid()] == ["엄마 폰"]
     devices.revoke(phone.id)
