@@ -7,15 +7,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from storage.records import DeviceKind, DeviceRecord
+from storage.records import DeviceRecord
 from web.attempts import Attempts
 from web.faults import FORMAT, DiscreetFormatter
-from web.pairing import OwnerLink, PairingCodes
+from web.pairing import Invited, OwnerLink, PairingCodes
 from web.sessions import Sessions
 from web.sharing import Sharing
 
@@ -86,8 +87,8 @@ class _Codes(PairingCodes):
         super().__init__(clock)
         self._secrets = secrets
 
-    def issue(self) -> str:
-        code = super().issue()
+    def issue(self, *whose: Invited) -> str:
+        code = super().issue(*whose)
         self._secrets.add(code)
         return code
 
@@ -108,9 +109,7 @@ class _Sessions(Sessions):
         super().__init__(like.devices, port, secure=like.secure, pause=like.pause)
         self._secrets = secrets
 
-    async def begin(
-        self, response: Response, user_agent: str, kind: DeviceKind, before: DeviceRecord | None
-    ) -> DeviceRecord:
-        device = await super().begin(response, user_agent, kind, before)
+    async def begin(self, response: Response, *about: Any) -> DeviceRecord:
+        device = await super().begin(response, *about)
         self._secrets.add(response.headers["set-cookie"].partition("=")[2].partition(";")[0])
         return device
