@@ -39,11 +39,13 @@ def test_codes_are_eight_digits_and_differ() -> None:
     assert all(code.isascii() and code.isdigit() and len(code) == 8 for code in drawn)
 
 
+@pytest.mark.row(31)
 def test_a_code_lets_one_device_in(codes: PairingCodes) -> None:
     code = codes.issue()
     assert [codes.redeem(code) for _ in range(3)] == [Invited(), Outcome.USED, Outcome.USED]
 
 
+@pytest.mark.row(31)
 def test_a_code_is_good_for_two_minutes(codes: PairingCodes, clock: Clock) -> None:
     first, second = codes.issue(), codes.issue()
     clock.now = 119.9

@@ -104,6 +104,7 @@ def test_with_a_session_the_page_and_the_socket_are_there_on_every_address(serve
     client.say_and_wait("hello")
 
 
+@pytest.mark.row(31)
 def test_a_code_is_used_up_by_one_of_twenty_who_try_at_once(served: Served) -> None:
     code = served.sharing.codes.issue()
     with ThreadPoolExecutor(20) as pool:
@@ -159,6 +160,7 @@ def test_a_wrong_owners_secret_lets_nobody_in(served: Served) -> None:
     assert answers == [403, 403, 400]
 
 
+@pytest.mark.row(32)
 def test_a_browser_that_joins_again_has_a_new_session_and_the_old_one_is_over(served: Served) -> None:
     guest = served.guest()
     joined = served.join(owner=served.owner_url.partition("#owner=")[2], cookie=guest)
@@ -169,6 +171,7 @@ def test_a_browser_that_joins_again_has_a_new_session_and_the_old_one_is_over(se
     assert len(Devices(served.database).list_valid()) == 1
 
 
+@pytest.mark.row(32)
 def test_a_revoked_device_is_out(served: Served) -> None:
     cookie = served.guest()
     devices = Devices(served.database)
