@@ -80,7 +80,11 @@ def _conversation(
 
 def _reserved(session: Session, conversation: ConversationRecord, right: Right) -> str:
     person = session.get(Person, conversation.person_id)
-    name = (person and person.name) or "The owner"
+    name = person.name if person is not None else ""
     if right is Right.OWN:
-        return f"This conversation is {name}’s: only they can do that."
-    return f"{name} shares this conversation to be read, not to be written in."
+        if name:
+            return f"This conversation is {name}’s: only they can do that."
+        return "This conversation is the owner’s: only they can do that."
+    if name:
+        return f"{name} shares this conversation to be read, not to be written in."
+    return "The owner shares this conversation to be read, not to be written in."

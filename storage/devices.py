@@ -40,23 +40,28 @@ class Devices:
         person_id: str | None = None,
         replacing: str | None = None,
         person_name: str = "",
+        earlier_hash: bytes | None = None,
     ) -> DeviceRecord:
-        """Keeps a device that was let in. `replacing` is the id of what the same browser was before.
+        """Keeps a device that was let in. `replacing` is the id of what the same browser is until now, and
+        `earlier_hash` that of a token that it brings, whose session may be over.
 
-        Without a `person_id` it is whose it was before, or somebody's who was not here yet, and is called
-        `person_name`, or like the device. Raises `NotFound` for an unknown person, and `TooManyDevices` for a
-        guest's device that would be the 26th. The owner is never kept out by devices that only the owner can
-        disconnect: of 25, the one that was not seen for the longest time makes room.
+        Without a `person_id` it is somebody's who was not here yet and is called `person_name`. With no name
+        either it is whose it was before, so that a guest who comes back finds what is theirs; where it was
+        nobody's, they are called like the device.
+
+        Raises `NotFound` for an unknown person, and `TooManyDevices` for a guest's device that would be the
+        26th. The owner is never kept out by devices that only the owner can disconnect: of 25, the one that
+        was not seen for the longest time makes room.
         """
         now = self._clock()
         with self._database.write() as session:
-            before = session.get(Device, replacing) if replacing is not None else None
             if replacing is not None:
                 session.execute(_revocation(replacing, now))
             kind: DeviceKind = "owner" if person_id == OWNER else "guest"
             _make_room(session, now, kind)
-            if person_id is None and before is not None and before.person_id != OWNER:
-                person_id = before.person_id
+            if person_id is None and not person_name and earlier_hash is not None:
+                was = select(Device.person_id).where(Device.token_hash == earlier_hash)
+                person_id = session.scalar(was.where(Device.person_id != OWNER))
             person = _person(session, person_id, person_name or name, now)
             device = Device(
                 id=uuid4().hex,

@@ -52,6 +52,11 @@ class People:
         with self._database.read() as session:
             return [row.record() for row in session.scalars(people.order_by(Person.id))]
 
+    def have_passwords(self) -> bool:
+        """Whether anybody has one."""
+        with self._database.read() as session:
+            return session.scalar(select(Person.id).where(Person.password.is_not(None)).limit(1)) is not None
+
     def set_password(self, person_id: str, password: str | None) -> None:
         """Keeps what was derived from a new password; None: there is none from now on. Raises `NotFound`."""
         with self._database.write() as session:

@@ -40,7 +40,7 @@ async def piece(request: Request) -> Response:
 async def rename(request: Request) -> Response:
     """Give a device another name."""
     sharing, device = owner_of(request)
-    name = await _name(request)
+    name = await asked_name(request)
     await run_in_threadpool(sharing.sessions.devices.rename, request.path_params["id"], name)
     return await _answer(request, sharing, device)
 
@@ -49,9 +49,17 @@ async def rename_person(request: Request) -> Response:
     """Give a person another name."""
     services: Services = request.state.services
     sharing, device = owner_of(request)
-    name = await _name(request)
+    name = await asked_name(request)
     await run_in_threadpool(services.people.rename, request.path_params["id"], name)
     await services.announce_conversations()
+    return await _answer(request, sharing, device)
+
+
+async def remove_password(request: Request) -> Response:
+    """For somebody who has forgotten theirs: they come in with a code, and choose another."""
+    services: Services = request.state.services
+    sharing, device = owner_of(request)
+    await run_in_threadpool(services.people.set_password, request.path_params["id"], None)
     return await _answer(request, sharing, device)
 
 
@@ -70,27 +78,39 @@ async def disconnect(request: Request) -> Response:
 async def list_of(request: Request, sharing: Sharing, own: DeviceRecord) -> DeviceListView:
     """What the list shows to the owner who looks, in the browser `own`."""
     services: Services = request.state.services
-    here, zone = services.hub.devices(), zone_of(request)
     found = await run_in_threadpool(sharing.sessions.devices.list_valid)
     devices: dict[str, list[DeviceView]] = {}
     for device in found:
-        view = DeviceView(
-            id=device.id,
-            name=device.name,
-            is_own=device.id == own.id,
-            is_here=device.id in here,
-            connected=device.created_at.astimezone(zone),
-            last_seen=device.last_seen_at.astimezone(zone),
-        )
-        devices.setdefault(device.person_id, []).append(view)
+        devices.setdefault(device.person_id, []).append(device_view(request, device, own))
     everybody = [
-        PersonView(person.id, person.name, person.id == OWNER, devices.get(person.id, ()))
+        PersonView(
+            id=person.id,
+            name=person.name,
+            is_owner=person.id == OWNER,
+            devices=devices.get(person.id, ()),
+            has_password=person.password is not None,
+        )
         for person in await run_in_threadpool(services.people.list_all)
     ]
     return DeviceListView(everybody, len(found), MAX_DEVICES, utc_now())
 
 
-async def _name(request: Request) -> str:
+def device_view(request: Request, device: DeviceRecord, own: DeviceRecord) -> DeviceView:
+    """A device as it is listed in the browser `own`."""
+    services: Services = request.state.services
+    zone = zone_of(request)
+    return DeviceView(
+        id=device.id,
+        name=device.name,
+        is_own=device.id == own.id,
+        is_here=device.id in services.hub.devices(),
+        connected=device.created_at.astimezone(zone),
+        last_seen=device.last_seen_at.astimezone(zone),
+    )
+
+
+async def asked_name(request: Request) -> str:
+    """The name in the body of a rename. Raises `HTTPException` for none."""
     try:
         name = msgspec.json.decode(await small_body(request), type=Rename).name.strip()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from functools import partial
 from typing import Annotated
 
@@ -16,11 +15,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from storage.errors import TooManyDevices
+from storage.people import People
 from storage.records import OWNER
 from web.device_list import list_of, owner_of, sharing_of
 from web.lan import qr_svg
 from web.pages import refusal_of, small_body
 from web.pairing import CODE_LIFE_S, Invited, Outcome
+from web.passwords import LONGEST, matches, nobodys
 from web.protocol import DeviceConnected
 from web.services import Services
 from web.session_checks import end_if_over, renewed
@@ -33,6 +34,7 @@ REFUSALS = {
     Outcome.EXPIRED: "That code has expired: each is good for two minutes. Ask for a new one.",
     Outcome.USED: "That code was already used: each connects one device. Ask for a new one.",
 }
+NOT_THE_PASSWORD = "That name and that password do not belong together."
 NOT_THE_OWNER = "That owner’s link is no longer good. The terminal that Ondol runs in shows the present one."
 
 BODY_TIMEOUT_S = 5.0
@@ -49,10 +51,12 @@ class Invite(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Pair(msgspec.Struct, forbid_unknown_fields=True):
-    """What a browser has to show: a code, or the owner's secret."""
+    """What a browser has to show: a code, the owner's secret, or a person's name and password."""
 
     code: Secret | None = None
     owner: Secret | None = None
+    name: Annotated[str, Meta(min_length=1, max_length=80)] | None = None
+    password: Annotated[str, Meta(min_length=1, max_length=LONGEST)] | None = None
 
 
 async def pairing_page(request: Request) -> Response:
@@ -60,7 +64,8 @@ async def pairing_page(request: Request) -> Response:
     services: Services = request.state.services
     if request.method in ("GET", "HEAD"):
         encrypted = sharing_of(request).tls is not None
-        page = partial(services.presenter(request).pairing, encrypted=encrypted)
+        by_password = await run_in_threadpool(services.people.have_passwords)
+        page = partial(services.presenter(request).pairing, encrypted=encrypted, by_password=by_password)
         return HTMLResponse(await run_in_threadpool(page), 401)
     return refusal_of(request, 401, "This device is not connected.")
 
@@ -77,20 +82,18 @@ async def pair(request: Request) -> Response:
     sharing = sharing_of(request)
     asked = await _decode(request)
     address = request.client.host if request.client else ""
-    wait_s = math.ceil(sharing.attempts.wait_s(address))
-    if wait_s:
-        words = f"Too many wrong codes. Wait {wait_s} seconds, then try again."
-        return refusal_of(request, 429, words, {"Retry-After": str(wait_s)})
-    judged = _judge(sharing, asked)
+    waiting = sharing.attempts.refusal(address)
+    if waiting is not None:
+        return refusal_of(request, 429, waiting.sentence, waiting.headers)
+    judged = await _judge(services.people, sharing, asked)
     if isinstance(judged, str):
         sharing.attempts.failed(address)
         return refusal_of(request, 403, judged)
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)
-    user_agent = request.headers.get("user-agent", "")
     before = device_of(request)
     try:
-        device = await sharing.sessions.begin(response, user_agent, before, judged)
+        device = await sharing.sessions.begin(request, response, judged)
     except TooManyDevices as error:
         return refusal_of(request, 409, str(error))
     if before is not None:
@@ -138,22 +141,36 @@ async def _whose(request: Request) -> Invited:
     return Invited(asked.person_id, name)
 
 
-def _judge(sharing: Sharing, asked: Pair) -> Invited | str:
+async def _judge(people: People, sharing: Sharing, asked: Pair) -> Invited | str:
     """Whom it lets in, or the sentence that says why it does not."""
+    if asked.name is not None:
+        person = await run_in_threadpool(_signed_in, people, asked.name.strip(), asked.password or "")
+        return Invited(person) if person else NOT_THE_PASSWORD
     if asked.owner is not None:
         return Invited(OWNER) if sharing.owner.matches(asked.owner) else NOT_THE_OWNER
     outcome = sharing.codes.redeem(asked.code or "")
     return REFUSALS[outcome] if isinstance(outcome, Outcome) else outcome
 
 
+def _signed_in(people: People, name: str, password: str) -> str | None:
+    """The id of the person who is called so and has that password. Takes as long for nobody."""
+    found = people.with_password(name)
+    right = [person.id for person in found if matches(password, person.password or nobodys())]
+    if not found:
+        matches(password, nobodys())
+    return right[0] if right else None
+
+
 async def _decode(request: Request) -> Pair:
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             asked = msgspec.json.decode(await small_body(request), type=Pair)
+        msgspec.json.encode(asked)  # refuses half of a surrogate pair
     except TimeoutError:
         raise HTTPException(408, "The code did not arrive in time.") from None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise HTTPException(400, "A code of eight digits is needed.") from None
-    if (asked.code is None) == (asked.owner is None):
+    ways = [asked.code is not None, asked.owner is not None, asked.name is not None]
+    if sum(ways) != 1 or (asked.name is None) != (asked.password is None):
         raise HTTPException(400, "A code of eight digits is needed.")
     return asked

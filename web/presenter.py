@@ -24,6 +24,7 @@ from web.settings_view import SettingsView
 from web.status_view import StatusView
 from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
 from web.views import (
+    AccountView,
     ChatPage,
     ConversationPage,
     DeviceListView,
@@ -96,9 +97,13 @@ class Presenter:
         """The page that a browser keeps for when this server cannot be reached."""
         return self._render("offline.html")
 
-    def pairing(self, *, encrypted: bool) -> str:
-        """The page of a device that was not let in."""
-        return self._render("pair.html", encrypted=encrypted)
+    def pairing(self, *, encrypted: bool, by_password: bool) -> str:
+        """The page of a device that was not let in; `by_password` where somebody has one."""
+        return self._render("pair.html", encrypted=encrypted, by_password=by_password)
+
+    def account(self, account: AccountView) -> str:
+        """The page about oneself."""
+        return self._render("you.html", account=account)
 
     def devices(self, listed: DeviceListView) -> str:
         """The list of devices in the owner's sheet."""

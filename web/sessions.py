@@ -62,22 +62,33 @@ class Sessions:
             await run_in_threadpool(self.notice, device.id)
         return device
 
-    async def begin(
-        self, response: Response, user_agent: str, before: DeviceRecord | None, whose: Invited
-    ) -> DeviceRecord:
-        """A new session, whose cookie the response carries; what the browser held `before` ends.
-
-        Raises `TooManyDevices`.
+    async def begin(self, request: Request, response: Response, whose: Invited) -> DeviceRecord:
+        """A new session for the browser that asks, whose cookie the response carries; what it held before
+        ends. Raises `TooManyDevices`.
         """
-        token = secrets.token_urlsafe(32)
-        name, replaced = device_name(user_agent), before.id if before else None
-        add = self.devices.add
-        device = await run_in_threadpool(add, _digest(token), name, whose.person_id, replaced, whose.name)
+        token, earlier, before = (
+            secrets.token_urlsafe(32),
+            request.cookies.get(self.cookie),
+            device_of(request),
+        )
+        device = await run_in_threadpool(
+            self.devices.add,
+            _digest(token),
+            device_name(request.headers.get("user-agent", "")),
+            whose.person_id,
+            before.id if before else None,
+            whose.name,
+            _digest(earlier) if earlier else None,
+        )
         age = int(SESSION_AGE.total_seconds())
         response.set_cookie(
             self.cookie, token, max_age=age, path="/", secure=self.secure, httponly=True, samesite="strict"
         )
         return device
+
+    def forget(self, response: Response) -> None:
+        """Have the browser forget its cookie."""
+        response.delete_cookie(self.cookie, path="/", secure=self.secure, httponly=True, samesite="strict")
 
     def notice(self, device_id: str) -> None:
         """The device was here now. Blocks."""

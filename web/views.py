@@ -205,6 +205,20 @@ class PersonView:
     name: str
     is_owner: bool
     devices: Sequence[DeviceView]
+    has_password: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """What a person sees of themselves. A password has from `shortest` to `longest` characters."""
+
+    name: str
+    is_owner: bool
+    has_password: bool
+    devices: Sequence[DeviceView]
+    shortest: int
+    longest: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)

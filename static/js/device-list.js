@@ -14,6 +14,7 @@ export class DeviceList {
       const person = button?.closest(".person");
       if (button?.dataset.action === "rename-device") this.#rename(row, row.querySelector(".device-title"), `/api/devices/${encodeURIComponent(row.dataset.deviceId)}/rename`);
       if (button?.dataset.action === "rename-person") this.#rename(person, person.querySelector(".person-title"), `/api/people/${encodeURIComponent(person.dataset.personId)}/rename`);
+      if (button?.dataset.action === "remove-password") this.#change(person, `/api/people/${encodeURIComponent(person.dataset.personId)}/remove-password`, {});
       if (button?.dataset.action === "disconnect-device") this.#ask(row);
     });
   }

@@ -7,6 +7,8 @@ import pytest
 from storage.database import Database
 from storage.devices import Devices
 from storage.errors import NotFound, StorageError, TooManyDevices
+from storage.people import People
+from storage.records import OWNER
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 FIRST, SECOND = b"1" * 32, b"2" * 32
@@ -102,3 +104,26 @@ def test_a_device_has_the_name_that_it_was_given_last(devices: Devices) -> None:
     devices.revoke(phone.id)
     with pytest.raises(NotFound):
         devices.rename(phone.id, "Nobody’s")
+
+
+def test_a_device_is_a_persons(devices: Devices, database: Database) -> None:
+    people = People(database)
+    phone = devices.add(FIRST, "Safari on iPhone", person_name="Minji")
+    tablet = devices.add(SECOND, "Safari on iPad", phone.person_id)
+    owner = devices.add(b"x" * 32, "Firefox on Linux", OWNER)
+    assert (phone.kind, tablet.kind, owner.kind) == ("guest", "guest", "owner")
+    assert tablet.person_id == phone.person_id
+    assert [(each.id, each.name) for each in people.list_all()] == [(OWNER, ""), (phone.person_id, "Minji")]
+    with pytest.raises(NotFound):
+        devices.add(b"y" * 32, "Safari on iPhone", "nobody")
+
+
+def test_a_guest_who_comes_back_in_the_same_browser_is_who_they_were(devices: Devices) -> None:
+    phone = devices.add(FIRST, "Safari on iPhone")
+    devices.revoke(phone.id)
+    again = devices.add(SECOND, "Safari on iPhone", earlier_hash=FIRST)
+    other = devices.add(b"x" * 32, "Safari on iPhone", person_name="Jun", earlier_hash=SECOND)
+    owner = devices.add(b"y" * 32, "Firefox on Linux", OWNER)
+    guest = devices.add(b"z" * 32, "Firefox on Linux", earlier_hash=b"y" * 32)
+    assert again.person_id == phone.person_id
+    assert len({phone.person_id, other.person_id, owner.person_id, guest.person_id}) == 4
