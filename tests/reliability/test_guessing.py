@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
 import pytest
 
 import web.pairing
-from tests.web.serving import Served
+from tests.web.serving import Served, cookie_of
+from web.attempts import FREE
+from web.pairing import Invited
 
 Serve = Callable[..., Served]
 GUESSES = 1_000
@@ -61,6 +64,26 @@ def test_a_thousand_wrong_guesses_wait_ever_longer_and_keep_nobody_else_out(serv
     assert set(waits[7:]) == {60}
     assert looked_at == GUESSES - len(waits) >= len(waits)
     assert sum(waits) > 8 * 3600
+
+
+@pytest.mark.row(30)
+def test_passwords_guessed_all_at_once_are_as_few_as_one_after_another(serve: Serve) -> None:
+    """Which takes longer than a code: long enough for others to be asked with."""
+    served = serve(lan=True)
+    phone = cookie_of(served.join(code=served.sharing.codes.issue(Invited(None, "Minji"))))
+    phone = cookie_of(served.post("/api/you/password", {"password": "warm floor 9"}, Cookie=phone))
+
+    def at_once(guess: Callable[[str], httpx2.Response]) -> list[int]:
+        with ThreadPoolExecutor(20) as pool:
+            return sorted(each.status_code for each in pool.map(guess, map("guess no. {}".format, range(20))))
+
+    with guesser(served) as client:
+        tried = at_once(lambda guess: client.post("/pair", json={"name": "Minji", "password": guess}))
+    assert tried == [403] * FREE + [429] * (20 - FREE)
+    new = {"password": "another floor"}
+    tried = at_once(lambda guess: served.post("/api/you/password", {**new, "current": guess}, Cookie=phone))
+    assert tried == [403] * FREE + [429] * (20 - FREE)
+    assert served.join("127.0.0.8", name="Minji", password="warm floor 9").status_code == 204
 
 
 @pytest.mark.row(30)

@@ -7,9 +7,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -109,7 +108,7 @@ class _Sessions(Sessions):
         super().__init__(like.devices, port, secure=like.secure, pause=like.pause)
         self._secrets = secrets
 
-    async def begin(self, response: Response, *about: Any) -> DeviceRecord:
-        device = await super().begin(response, *about)
+    async def begin(self, request: Request, response: Response, whose: Invited) -> DeviceRecord:
+        device = await super().begin(request, response, whose)
         self._secrets.add(response.headers["set-cookie"].partition("=")[2].partition(";")[0])
         return device

@@ -76,6 +76,16 @@ def test_it_answers_to_its_own_names_alone(closed: Served) -> None:
             assert closed.get(path, Host=host).status_code in (400, 403), host
 
 
+def test_other_devices_are_told_its_addresses_and_last_the_name_that_multicast_dns_has(
+    closed: Served,
+) -> None:
+    told = [closed.lan_url, f"http://house.local:{closed.port}"]
+    assert closed.sharing.addresses() == told
+    for address in told:
+        host = address.removeprefix("http://")
+        assert closed.get("/pair", Host=host).json()["connected"] is False
+
+
 def test_a_code_is_not_taken_from_another_origin(served: Served) -> None:
     code = served.sharing.codes.issue()
     for origin in (served.lan_url, "http://evil.test", "null", f"https://127.0.0.1:{served.port}"):
