@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -92,7 +93,7 @@ def asked(client: httpx2.Client, ids: list[str], own: str) -> Iterator[httpx2.Re
 def test_every_answer_has_the_headers(serve: Serve, who: str) -> None:
     served = serve(lan="not shared" not in who, routes=[Route("/raises", raises, methods=["GET", "POST"])])
     cookie = served.owner() if who == "the owner" else ""
-    accepted, _ = served.ready_client(cookie).say_and_wait("hello") if who != "a stranger" else ({}, {})
+    accepted = said(served, cookie) if who != "a stranger" else {}
     ids = ["absent", *(accepted[name] for name in ("conversation_id", "reply_id") if accepted)]
     statuses = set()
     with httpx2.Client(base_url=served.url, headers={"Cookie": cookie} if cookie else {}) as client:
@@ -109,6 +110,14 @@ def test_every_answer_has_the_headers(serve: Serve, who: str) -> None:
         assert statuses >= {200, 202, 204, 206, 304, 307, 400, 403, 404, 405, 413, 416, 500, 503}
 
 
+def said(served: Served, cookie: str) -> dict[str, Any]:
+    """The ids of a conversation, with nobody watching it any more."""
+    client = served.ready_client(cookie)
+    accepted, _ = client.say_and_wait("hello")
+    client.close()
+    return accepted
+
+
 def rows(database: Database) -> dict[str, list[tuple[object, ...]]]:
     """Everything that is stored."""
     with database.read() as session:
@@ -121,7 +130,7 @@ def rows(database: Database) -> dict[str, list[tuple[object, ...]]]:
 
 def test_asking_for_every_address_there_is_changes_nothing(serve: Serve) -> None:
     served = serve()
-    accepted, _ = served.ready_client().say_and_wait("hello")
+    accepted = said(served, "")
     ids = [accepted["conversation_id"], accepted["reply_id"]]
     before = rows(served.database)
     assert before["messages"]

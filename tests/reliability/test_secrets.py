@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tests.reliability.test_headers import paths
+from tests.reliability.test_headers import paths, said
 from tests.web.serving import WAIT_S, Served, cookie_of
 
 Serve = Callable[..., Served]
@@ -69,7 +69,7 @@ def test_a_secret_is_found_wherever_it_leaks_to(serve: Serve) -> None:
 def test_no_page_has_a_secret_and_the_sheet_for_a_new_device_has_its_code_alone(serve: Serve) -> None:
     served = serve(lan=True)
     cookie = served.owner()
-    accepted, _ = served.ready_client(cookie).say_and_wait("hello")
+    accepted = said(served, cookie)
     with httpx2.Client(base_url=served.url, headers={"Cookie": cookie}) as client:
         for path, _ in paths(["absent", accepted["conversation_id"], accepted["reply_id"]]):
             page = client.get(path)
