@@ -85,9 +85,8 @@ async def pair(request: Request) -> Response:
     waiting = sharing.attempts.refusal(address)
     if waiting is not None:
         return refusal_of(request, 429, waiting.sentence, waiting.headers)
-    sharing.attempts.failed(
-        address
-    )  # until it is known: a password takes a while, and more may come meanwhile
+    # A failure until it is known: a password takes a while, and further guesses may come meanwhile.
+    sharing.attempts.failed(address)
     judged = await _judge(services.people, sharing, asked)
     if isinstance(judged, str):
         return refusal_of(request, 403, judged)
