@@ -227,6 +227,7 @@ class Engine:
             "interrupted."
         )
         self.status = ModelStatus(ModelPhase.FAILED, sentence)
+        logger.error("the worker hangs with %s", ", ".join(self._requests.begun_ids()) or "nothing begun")
         self._on_hang(sentence)
         self._tally.clear()
         self._requests.close_all(FinishReason.ERROR, sentence)

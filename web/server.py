@@ -26,8 +26,8 @@ from web.app import build_app
 from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
-from web.faults import log_discreetly
 from web.lan import LanHosts, Scheme, host_names, private_addresses
+from web.logs import log_discreetly
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from tests.inference.doubles import CHATML, NUL
 from tests.web.serving import Client, Served
-from web.faults import FORMAT, DiscreetFormatter
+from web.logs import FORMAT, DiscreetFormatter
 
 Serve = Callable[..., Served]
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from storage.records import DeviceRecord
 from web.attempts import Attempts
-from web.faults import FORMAT, DiscreetFormatter
+from web.logs import FORMAT, DiscreetFormatter
 from web.pairing import Invited, OwnerLink, PairingCodes
 from web.sessions import Sessions
 from web.sharing import Sharing
