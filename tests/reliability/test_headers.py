@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from storage.database import Database
-from tests.web.serving import Served
+from tests.web.serving import WAIT_S, Served
 from web.presenter import static_build
 from web.routes import routes
 
@@ -96,7 +96,9 @@ def test_every_answer_has_the_headers(serve: Serve, who: str) -> None:
     accepted = said(served, cookie) if who != "a stranger" else {}
     ids = ["absent", *(accepted[name] for name in ("conversation_id", "reply_id") if accepted)]
     statuses = set()
-    with httpx2.Client(base_url=served.url, headers={"Cookie": cookie} if cookie else {}) as client:
+    with httpx2.Client(
+        base_url=served.url, headers={"Cookie": cookie} if cookie else {}, timeout=WAIT_S
+    ) as client:
         for answer in asked(client, ids, served.url):
             check(answer)
             statuses.add(answer.status_code)
@@ -134,7 +136,7 @@ def test_asking_for_every_address_there_is_changes_nothing(serve: Serve) -> None
     ids = [accepted["conversation_id"], accepted["reply_id"]]
     before = rows(served.database)
     assert before["messages"]
-    with httpx2.Client(base_url=served.url) as client:
+    with httpx2.Client(base_url=served.url, timeout=WAIT_S) as client:
         for path, methods in paths(ids):
             assert methods in ({"GET"}, {"POST"}, {"GET", "POST"})
             for method in ("GET", "HEAD"):

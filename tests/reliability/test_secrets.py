@@ -70,7 +70,7 @@ def test_no_page_has_a_secret_and_the_sheet_for_a_new_device_has_its_code_alone(
     served = serve(lan=True)
     cookie = served.owner()
     accepted = said(served, cookie)
-    with httpx2.Client(base_url=served.url, headers={"Cookie": cookie}) as client:
+    with httpx2.Client(base_url=served.url, headers={"Cookie": cookie}, timeout=WAIT_S) as client:
         for path, _ in paths(["absent", accepted["conversation_id"], accepted["reply_id"]]):
             page = client.get(path)
             assert [secret for secret in served.leaks.secrets if secret in page.text] == [], path
@@ -98,19 +98,28 @@ def test_the_process_says_them_once_in_the_terminal_and_nowhere_else(tmp_path: P
         url = lines[0].partition("Ondol is at ")[2].split()[0]
         owner = next(each for each in lines if "#owner=" in each).partition("#owner=")[2].strip()
         code = "".join(filter(str.isdigit, line.partition(":")[2]))[:8]
-        own = {"Origin": url}
-        cookies = [
-            cookie_of(httpx2.post(f"{url}/pair", json=secret, headers=own))
-            for secret in ({"owner": owner}, {"code": code})
-        ]
-        for wrong in ({"code": code}, {"owner": owner + "x"}, {"code": [code]}):
-            assert httpx2.post(f"{url}/pair", json=wrong, headers=own).status_code in (400, 403)
-        for cookie in (*cookies, "x=y"):
-            sent = {"Cookie": cookie}
-            for path in ("/", "/nowhere", "/c/absent", "/health", "/api/devices", "/pair", "/conversations/"):
-                httpx2.get(url + path, headers=sent)
-            assert httpx2.get(url, headers={**sent, "Host": "evil.test"}).status_code == 403
-            assert httpx2.post(f"{url}/messages", headers={**sent, "Origin": "null"}).status_code == 403
+        with httpx2.Client(timeout=WAIT_S) as client:
+            own = {"Origin": url}
+            cookies = [
+                cookie_of(client.post(f"{url}/pair", json=secret, headers=own))
+                for secret in ({"owner": owner}, {"code": code})
+            ]
+            for wrong in ({"code": code}, {"owner": owner + "x"}, {"code": [code]}):
+                assert client.post(f"{url}/pair", json=wrong, headers=own).status_code in (400, 403)
+            for cookie in (*cookies, "x=y"):
+                sent = {"Cookie": cookie}
+                for path in (
+                    "/",
+                    "/nowhere",
+                    "/c/absent",
+                    "/health",
+                    "/api/devices",
+                    "/pair",
+                    "/conversations/",
+                ):
+                    client.get(url + path, headers=sent)
+                assert client.get(url, headers={**sent, "Host": "evil.test"}).status_code == 403
+                assert client.post(f"{url}/messages", headers={**sent, "Origin": "null"}).status_code == 403
         process.terminate()
         rest, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 0
