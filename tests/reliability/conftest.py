@@ -1,4 +1,6 @@
-"""Servers for the tests of the reliability plan."""
+"""Servers for the tests of reliability."""
+
+from __future__ import annotations
 
 from tests.web.conftest import serve
 
