@@ -48,7 +48,8 @@ LAY_OUT_ALL = (
     """() => document.styleSheets[0].insertRule('.message { content-visibility: visible !important; }')"""
 )
 BOMB_CHARS = 4_000  # as many as a reply has by default when it is cut off at its 1,024 tokens
-TOO_LONG_MS = 10_000
+TOO_LONG_MS = 30_000
+BATCH_MS = 180_000  # on a machine that is busy with much else
 ANSWERS = """() => new Promise((resolve) =>
   requestAnimationFrame(() => requestAnimationFrame(() => resolve('two frames'))))"""
 DONE = "() => document.querySelector('.reply:last-child').dataset.status === 'done'"
@@ -161,4 +162,4 @@ def show(chat: ChatPage, feed: Feed, conversation_id: str, batch: dict[str, Host
         cuts = range(1, length) if split else sorted(chance.choices(range(1, length), k=2))
         frames += streamed(reply_id, hostile.text, cuts)
     feed.put(*frames)
-    chat.page.wait_for_function(DONE)
+    chat.page.wait_for_function(DONE, timeout=BATCH_MS)
