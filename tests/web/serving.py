@@ -16,7 +16,6 @@ from queue import Queue
 from typing import Any
 
 import httpx2
-import uvicorn
 from starlette.routing import BaseRoute
 from websockets.sync.client import ClientConnection, connect
 
@@ -30,6 +29,7 @@ from tests.web.leaks import Leaks
 from web.access import loopback_hosts
 from web.app import build_app
 from web.lan import LanHosts, Scheme
+from web.resting_server import RestingServer
 from web.server import listen, uvicorn_config
 from web.settings import Settings
 from web.sharing import share
@@ -124,7 +124,7 @@ class Served:
             backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
         app.router.routes[:0] = routes
-        self._server = uvicorn.Server(uvicorn_config(self.leaks.watching(app), self.tls, patience))
+        self._server = RestingServer(uvicorn_config(self.leaks.watching(app), self.tls, patience))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
