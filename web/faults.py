@@ -5,6 +5,7 @@ No record has what people wrote in it. Event loop.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
@@ -63,7 +64,8 @@ class FaultGuard:
             # The handler's name instead of the address, which may hold what somebody searched for.
             logger.error("%s failed: %s", fault, _handler(scope), exc_info=error)
             if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": INTERNAL})
+                with contextlib.suppress(OSError, RuntimeError):  # it may be closed by now
+                    await send({"type": "websocket.close", "code": INTERNAL})
             elif begun:
                 raise  # the connection breaks, so that nothing looks whole
             else:

@@ -149,15 +149,20 @@ def _problem(request: Request, status: int, title: str, message: str, fault: str
     if request.method in ("GET", "HEAD"):
         services: Services = request.state.services
         return HTMLResponse(services.presenter(request).error(title, message, fault), status)
-    return refusal_of(request, status, message)
+    return refusal_of(request, status, message, fault=fault)
 
 
 def refusal_of(
-    request: Request, status: int, english: str, headers: Mapping[str, str] | None = None
+    request: Request,
+    status: int,
+    english: str,
+    headers: Mapping[str, str] | None = None,
+    fault: str | None = None,
 ) -> JSONResponse:
-    """A line for scripts, whose sentence they may show."""
+    """A line for scripts, whose sentence they may show. `fault` is what the log calls it."""
     services: Services = request.state.services
-    return JSONResponse({"error": services.languages.of(request).sentence(english)}, status, headers)
+    body = {"error": services.languages.of(request).sentence(english)}
+    return JSONResponse(body | ({"fault": fault} if fault else {}), status, headers)
 
 
 async def _page(

@@ -117,9 +117,8 @@ def _download(
 def _disable_telemetry() -> None:
     from huggingface_hub import constants
 
-    constants.HF_HUB_DISABLE_TELEMETRY = (
-        True  # the variable is read once, and transformers may have come first
-    )
+    # The variable is read once, and transformers may have come first.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def _total_bytes(repo: str, endpoint: str | None) -> int:

@@ -51,7 +51,7 @@ def failed(client: Client, served: Served, error: BaseException) -> dict[str, An
 
 @pytest.mark.row(33)
 def test_of_every_fault_there_is_one_record_with_its_id_and_nothing_that_was_said(serve: Serve) -> None:
-    served = serve(template=PICKY, routes=[Route("/breaks", breaks)])
+    served = serve(template=PICKY, routes=[Route("/breaks", breaks, methods=["GET", "POST"])])
     client = served.ready_client()
     accepted, _ = client.say_and_wait(SAID)
     assert served.leaks.log == []
@@ -72,6 +72,7 @@ def test_of_every_fault_there_is_one_record_with_its_id_and_nothing_that_was_sai
     assert SAID not in page.text
     ids.append(served.leaks.log[-1].partition(" failed: ")[0].rpartition(" ")[2])
     assert ids[-1] in page.text
+    ids.append(served.post("/breaks", {}).json()["fault"])
     ids.append(failed(client, served, Dies(SAID[:4]))["message_id"])
     served.ready_client()
     records = {fault: about(served, fault) for fault in ids}
