@@ -127,4 +127,5 @@ async def _judge(
     if await run_in_threadpool(matches, asked.current, person.password):
         sharing.attempts.succeeded(person.id)
         return None
+    sharing.attempts.restart(person.id)
     return refusal_of(request, 403, WRONG)

@@ -89,6 +89,7 @@ async def pair(request: Request) -> Response:
     sharing.attempts.failed(address)
     judged = await _judge(services.people, sharing, asked)
     if isinstance(judged, str):
+        sharing.attempts.restart(address)
         return refusal_of(request, 403, judged)
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)

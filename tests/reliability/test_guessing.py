@@ -71,7 +71,7 @@ def test_a_thousand_wrong_guesses_wait_ever_longer_and_keep_nobody_else_out(serv
 @pytest.mark.row(30)
 def test_passwords_guessed_all_at_once_are_as_few_as_one_after_another(serve: Serve) -> None:
     """Which takes longer than a code: long enough for others to be asked with."""
-    served = serve(lan=True)
+    served = serve(lan=True, waits_by=Clock())
     phone = cookie_of(served.join(code=served.sharing.codes.issue(Invited(None, "Minji"))))
     phone = cookie_of(served.post("/api/you/password", {"password": "warm floor 9"}, Cookie=phone))
 

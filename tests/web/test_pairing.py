@@ -106,6 +106,16 @@ def test_after_three_wrong_guesses_the_waits_grow_to_a_minute(clock: Clock) -> N
     assert attempts.wait_s("10.0.0.3") == 0
 
 
+def test_a_wait_begins_when_the_guess_is_known_to_be_wrong(clock: Clock) -> None:
+    attempts = Attempts(clock)
+    for _ in range(4):
+        attempts.failed("10.0.0.2")
+    clock.now += 1.5
+    attempts.restart("10.0.0.2")
+    attempts.restart("10.0.0.3")
+    assert [attempts.wait_s(address) for address in ("10.0.0.2", "10.0.0.3")] == [2, 0]
+
+
 def test_a_right_guess_or_quiet_ends_the_waiting(clock: Clock) -> None:
     attempts = Attempts(clock)
     for address in ("10.0.0.2", "10.0.0.3"):
