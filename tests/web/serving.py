@@ -134,15 +134,19 @@ class Served:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def get(self, path: str, **headers: str) -> httpx2.Response:
-        return httpx2.get(self.url + path, headers=headers, verify=self.trust)
+        return httpx2.get(self.url + path, headers=headers, verify=self.trust, timeout=WAIT_S)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         return httpx2.post(
-            self.url + path, json=body, headers={"Origin": self.url, **headers}, verify=self.trust
+            self.url + path,
+            json=body,
+            headers={"Origin": self.url, **headers},
+            verify=self.trust,
+            timeout=WAIT_S,
         )
 
     def post_bytes(self, path: str, body: bytes) -> httpx2.Response:
-        return httpx2.post(self.url + path, content=body, headers={"Origin": self.url})
+        return httpx2.post(self.url + path, content=body, headers={"Origin": self.url}, timeout=WAIT_S)
 
     @property
     def lan_url(self) -> str:
@@ -151,7 +155,8 @@ class Served:
     def join(self, source: str = "127.0.0.1", cookie: str = "", **secret: str) -> httpx2.Response:
         """Show a code or the owner's secret, from an address of this machine."""
         headers = {"Origin": self.url, "User-Agent": PHONE, **({"Cookie": cookie} if cookie else {})}
-        with httpx2.Client(transport=httpx2.HTTPTransport(verify=self.trust, local_address=source)) as client:
+        transport = httpx2.HTTPTransport(verify=self.trust, local_address=source)
+        with httpx2.Client(transport=transport, timeout=WAIT_S) as client:
             return client.post(self.url + "/pair", json=secret, headers=headers)
 
     def guest(self) -> str:
