@@ -19,6 +19,7 @@ from web.glossary import GroupView
 from web.language import Language
 from web.letters import Letter
 from web.review_views import CompareView, RecordView, ReplyTokensPage
+from web.saving import Unsaved
 from web.scripts import texts_at_first
 from web.settings_view import SettingsView
 from web.status_view import StatusView
@@ -120,6 +121,10 @@ class Presenter:
     def system(self, system: SystemView | None) -> str:
         """The system text above the messages; empty where there is none."""
         return self._render("_system.html", system=system)
+
+    def unsaved(self, unsaved: Unsaved) -> str:
+        """Why nothing can be saved now, and what to do."""
+        return self._render("_unsaved.html", unsaved=unsaved)
 
     def right(self, right: RightView) -> str:
         """The line over a conversation that is shared; empty over others."""
