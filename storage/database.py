@@ -97,12 +97,12 @@ class Database:
     @contextmanager
     def _session(self, engine: Engine) -> Iterator[Session]:
         if self._closed:
-            raise StorageError(f"{self.path} has been closed.")
+            raise StorageError(f"{self.path.name} has been closed.")
         try:
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 session.connection()
                 yield session
         except DBAPIError as error:
-            raise explain(error.orig, self.path) from error
+            raise explain(error.orig, Path(self.path.name)) from error  # where it lies is no visitor's matter
         except PoolTimeout as error:
-            raise StorageError(f"{self.path} is too busy: nothing was saved.") from error
+            raise StorageError(f"{self.path.name} is too busy: nothing was saved.") from error

@@ -88,9 +88,11 @@ class Presenter:
         """A conversation to be printed."""
         return self._render("letter.html", letter=letter)
 
-    def error(self, title: str, message: str) -> str:
-        """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
-        return self._render("error.html", title=title, message=message)
+    def error(self, title: str, message: str, fault: str | None = None) -> str:
+        """A page that says what is wrong; the title is still to be translated, the message is a sentence.
+        `fault` is what the log calls it.
+        """
+        return self._render("error.html", title=title, message=message, fault=fault)
 
     def offline(self) -> str:
         """The page that a browser keeps for when this server cannot be reached."""
