@@ -262,7 +262,7 @@ async def _note_leftovers(services: Services) -> None:
 
 def _forget_deleted(services: Services) -> None:
     """What a server that was killed while it deleted a conversation had not forgotten yet."""
-    for conversation_id in services.engine.stored_owners():
+    for conversation_id in services.engine.stored_conversations():
         try:
             services.conversations.get(conversation_id)
         except NotFound:

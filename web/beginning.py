@@ -30,6 +30,7 @@ from web.errors import Refused
 from web.generation import Generation, Prior
 from web.generations import Generations
 from web.prompts import Branch, Prompts
+from web.reuse import owner_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,9 @@ class Beginnings:
             if started.repeated:
                 return Begun(started, self._generations.get(reply_id), asks)
             # Chats take turns: each is a client.
-            request = replace(prepared.request, id=reply_id, client=conversation_id, owner=conversation_id)
+            request = replace(
+                prepared.request, id=reply_id, client=conversation_id, owner=owner_for(started.conversation)
+            )
             generation = self._generations.start(conversation_id, request, prepared.context, place, prior)
             return Begun(started, generation, asks)
 
