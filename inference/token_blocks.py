@@ -82,7 +82,10 @@ class Node:
             for child in self.children.values()
             if owner in child.owners and child.pinned >= pinned and child.tokens[: len(tokens)] == tokens
         ]
-        return min(own, key=lambda child: len(child.tokens), default=self.children.get(tokens))
+        # By their tokens, not by who came first: that might tell of others.
+        return min(
+            own, key=lambda child: (len(child.tokens), child.tokens), default=self.children.get(tokens)
+        )
 
     def continued_by(self, tokens: Tokens, owner: str) -> list[Node]:
         """Unfinished children that `owner` does not need once there is one with `tokens`."""

@@ -22,7 +22,9 @@ TEXT = "the spare key lies under the third stone, and nobody else has to know of
 SYSTEM = len("<system\nBe brief.>\n<user\n")
 
 Tokens = tuple[int, ...]
-TOKENS = st.lists(st.integers(0, 2), max_size=10).map(tuple)
+TEXTS = st.sampled_from([(0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 1, 1), (0, 0, 1, 1, 1, 1, 1)])
+TOKENS = st.builds(lambda text, length: text[:length], TEXTS, st.integers(0, 7))
+"""Beginnings of a few texts that begin alike: people meet often."""
 PREFIXES = st.lists(TOKENS, max_size=2)
 HERS = [owner_of("minji", "m1"), owner_of("minji", "m2"), owner_of(UNNAMED, "o1")]
 HIS = [owner_of("jun", "j1"), owner_of("jun", "j2")]
@@ -90,7 +92,7 @@ class Apart(RuleBasedStateMachine):
 
 
 TestApart = Apart.TestCase
-TestApart.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestApart.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 def test_what_two_people_say_is_kept_once_and_goes_with_the_last_of_them() -> None:
