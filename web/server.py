@@ -26,6 +26,7 @@ from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
 from web.lan import LanHosts, Scheme, host_names, private_addresses
+from web.resting_server import RestingServer
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation
@@ -71,7 +72,7 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
             encrypted = tls is not None
             print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue(), encrypted)
         try:
-            uvicorn.Server(uvicorn_config(app, tls)).run(sockets=[listener])
+            RestingServer(uvicorn_config(app, tls)).run(sockets=[listener])
         finally:
             printer.close()
 

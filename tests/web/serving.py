@@ -16,7 +16,6 @@ from queue import Queue
 from typing import Any
 
 import httpx2
-import uvicorn
 from websockets.sync.client import ClientConnection, connect
 
 from inference.config import EngineConfig
@@ -28,6 +27,7 @@ from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_do
 from web.access import loopback_hosts
 from web.app import build_app
 from web.lan import LanHosts, Scheme
+from web.resting_server import RestingServer
 from web.server import listen, uvicorn_config
 from web.settings import Settings
 from web.sharing import share
@@ -115,7 +115,7 @@ class Served:
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
             backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
-        self._server = uvicorn.Server(uvicorn_config(app, self.tls, patience))
+        self._server = RestingServer(uvicorn_config(app, self.tls, patience))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
