@@ -32,7 +32,7 @@ class Overflow(Exception):
 
 
 class Ended(Exception):
-    """The session that a socket belongs to is over, or another has taken its place."""
+    """The session that a socket belongs to is over, or another has taken its place; or it was abused."""
 
     def __init__(self, code: int, reason: str) -> None:
         self.code = code
@@ -56,6 +56,7 @@ class Watcher:
         self.conversation_id: str | None = None
         self.overflowed = False
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._parting: Ended | None = None
         self._outbox: deque[ServerFrame] = deque()
         self._news = asyncio.Event()
         self._generation: Generation | None = None
@@ -104,12 +105,21 @@ class Watcher:
         self.unfollow()
         self.conversation_id = None
 
+    def part(self, ended: Ended) -> None:
+        """Close the socket once everything posted was sent."""
+        self._parting = ended
+        self._news.set()
+
     async def frames(self) -> list[ServerFrame]:
-        """Wait for news; the frames that tell it. Raises `Overflow`."""
+        """Wait for news; the frames that tell it. Raises `Overflow`, and `Ended` after `part`."""
         await self._news.wait()
         self._news.clear()
         if self.overflowed:
             raise Overflow
+        if self._parting is not None:
+            if not self._outbox:
+                raise self._parting
+            self._news.set()
         frames = list(self._outbox)
         self._outbox.clear()
         return frames + self._changes()
