@@ -153,9 +153,11 @@ class Engine:
         """Ask for a scoring to end, within one chunk."""
         self._scoring.abort(request_id)
 
-    def cached_tokens(self, token_ids: tuple[int, ...]) -> int:
-        """How many leading tokens of a prompt the prefix cache holds now."""
-        return self._cache.peek(token_ids)
+    def cached_tokens(self, token_ids: tuple[int, ...], reader: str | None = None) -> int:
+        """How many leading tokens of a prompt the prefix cache holds now for a reader
+        (`inference.ownership`).
+        """
+        return self._cache.peek(token_ids, reader)
 
     def share(self, system_prompts: Iterable[str]) -> None:
         """Compute ahead, while nobody waits, what chats with these system prompts begin with, and keep it: as
@@ -164,15 +166,15 @@ class Engine:
         """
         self._shared.replace(system_prompts)
 
-    def forget(self, owner: str, keep: Iterable[tuple[int, ...]] = ()) -> None:
+    def forget(self, conversation: str, keep: Iterable[tuple[int, ...]] = ()) -> None:
         """Remove from memory and disk what only this conversation computed, except for the prompts `keep`. A
         reply that is still running keeps its KV when it ends: forget it again then. Waits for the disk.
         """
-        self._keeper.forget(owner, tuple(keep))
+        self._keeper.forget(conversation, tuple(keep))
 
-    def stored_owners(self) -> set[str]:
+    def stored_conversations(self) -> set[str]:
         """The conversations of which something is kept on disk. Waits for the disk."""
-        return self._keeper.owners()
+        return self._keeper.conversations()
 
     def snapshot(self) -> EngineSnapshot:
         """What the engine does and holds, as of the last step. Waits for nothing."""

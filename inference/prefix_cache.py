@@ -6,7 +6,9 @@ beginning. Nodes are copies, never views of a running sequence's cache: evicting
 
 `match` reads (and renews what it used), `insert` adds, and eviction keeps the bytes within the bound after
 each block: the least recently used leaf goes first, pinned ones (system prompts) last. A block belongs to
-the conversations that read all of its tokens, so `forget` leaves nothing that only one of them read.
+the conversations that read all of its tokens, so `forget` leaves nothing that only one of them read. It is
+there only for readers who may reuse what one of these computed (`inference.ownership`); for others it is as
+if it were not: they compute its tokens again, and are owners of the same copy from then on.
 
 The worker thread matches, inserts and pins; `peek` and `forget` may come from any thread.
 """
@@ -18,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from inference.backends.base import KVBlock
-from inference.token_blocks import BLOCK_TOKENS, NOBODY, Node, Tokens, block_name
+from inference.ownership import NOBODY, alone, conversation_of, may_reuse
+from inference.token_blocks import BLOCK_TOKENS, Node, Tokens, block_name
 
 REMEMBERED_EVICTIONS = 8_192
 
@@ -43,23 +46,23 @@ class PrefixCache:
         self._root = Node.root()
         self._nodes: dict[str, Node] = {}  # by name; each comes after its parent
         self._clock = 0
-        self._evicted: dict[str, None] = {}
+        self._evicted: dict[str, set[str]] = {}  # by name: whose it was
         self._dropped: list[str] = []
         self._lock = threading.Lock()
 
-    def match(self, token_ids: Tokens) -> list[Reuse]:
-        """The longest cached beginning of `token_ids`, block by block."""
+    def match(self, token_ids: Tokens, reader: str | None = None) -> list[Reuse]:
+        """The longest beginning of `token_ids` that is cached for a reader, block by block."""
         with self._lock:
             self._clock += 1
-            path = list(self._walk(token_ids))
+            path = list(self._walk(token_ids, reader))
             for node, _ in path:
                 node.last_used = self._clock
             return [Reuse(node.block, length) for node, length in path]
 
-    def peek(self, token_ids: Tokens) -> int:
-        """How many leading tokens of `token_ids` are cached."""
+    def peek(self, token_ids: Tokens, reader: str | None = None) -> int:
+        """How many leading tokens of `token_ids` are cached for a reader."""
         with self._lock:
-            return sum(length for _, length in self._walk(token_ids))
+            return sum(length for _, length in self._walk(token_ids, reader))
 
     def insert(
         self,
@@ -75,17 +78,13 @@ class PrefixCache:
         with self._lock:
             self._insert(token_ids, copy, owner, pinned)
 
-    def forget(self, owner: str, keep: Iterable[Tokens] = ()) -> None:
+    def forget(self, conversation: str, keep: Iterable[Tokens] = ()) -> None:
         """Remove every block that only this conversation used; except those that `keep` has all tokens of."""
         with self._lock:
-            kept = {
-                node.name for ids in keep for node, length in self._walk(ids) if length == len(node.tokens)
-            }
-            for node in list(self._nodes.values()):
-                if owner in node.owners and owner != NOBODY and node.name not in kept:
-                    node.owners.remove(owner)
-                    if not node.owners:  # nobody owns what follows it either: those are removed next
-                        self._remove(node)
+            owners = {owner for node in self._nodes.values() for owner in node.owners}
+            for owner in owners - {NOBODY}:
+                if conversation_of(owner) == conversation:
+                    self._forget(owner, keep)
 
     def pinned_tokens(self, token_ids: Tokens) -> int:
         """How many leading tokens of `token_ids` are cached and pinned."""
@@ -93,19 +92,16 @@ class PrefixCache:
             return sum(len(tokens) for node, tokens in self._exactly(token_ids) if node.pinned)
 
     def repin(self, prefixes: Iterable[Tokens]) -> None:
-        """Pin exactly what these consist of, as far as it is here. What was nobody's but pinned, or nobody's
-        at all, goes.
+        """Pin exactly what these consist of, as far as it is here for everybody. What was nobody's but
+        pinned, or nobody's at all, goes.
         """
         with self._lock:
             kept = {id(node) for prefix in prefixes for node, _ in self._exactly(prefix)}
             for node in list(self._nodes.values()):
                 node.pinned = id(node) in kept
-                if node.pinned:
-                    node.owners.add(NOBODY)
-                    continue
-                node.owners.discard(NOBODY)
-                if not node.owners:  # nor has what follows it any: those are removed next
-                    self._remove(node)
+                if not node.pinned and NOBODY in node.owners:
+                    self._own(node, node.owners - {NOBODY})
+            self._evict()  # what was everybody's counts for each of its people now
 
     def release(self, down_to: int = 0) -> int:
         """Evict what is not pinned until so many bytes are left at most; the bytes that this freed."""
@@ -115,17 +111,18 @@ class PrefixCache:
                 pass
             return before - self.nbytes
 
-    def was_evicted(self, token_ids: Tokens) -> bool:
-        """Whether more of `token_ids` had been cached, and made room for others."""
+    def was_evicted(self, token_ids: Tokens, reader: str | None = None) -> bool:
+        """Whether more of `token_ids` had been cached for a reader, and made room for others."""
         with self._lock:
-            path = list(self._walk(token_ids))
+            path = list(self._walk(token_ids, reader))
             whole = [node for node, length in path if length == self._block_tokens]
             parent = whole[-1] if whole else self._root
             start = len(whole) * self._block_tokens
             following = token_ids[start : start + self._block_tokens]
             known = path[-1][1] if len(path) > len(whole) else 0
             ends = range(known + 1, len(following) + 1)
-            return any(block_name(parent.name, following[:end]) in self._evicted for end in ends)
+            names = (block_name(parent.name, following[:end]) for end in ends)
+            return any(may_reuse(reader, self._evicted.get(name, ())) for name in names)
 
     def clear(self, root: str = "") -> None:
         """Forget everything; the names of blocks start from `root` from now on."""
@@ -146,8 +143,9 @@ class PrefixCache:
             child = node.child(tokens, block, stored=True)
             child.owners = owners if node is self._root else owners & node.owners
             child.last_used = self._clock
-            self._attach(child)
-            self._evict()
+            if child.owners:
+                self._attach(child)
+                self._evict()
 
     def next_unstored(self) -> Node | None:
         """A block that is worth keeping on disk and is not there yet; each comes after its parent."""
@@ -169,10 +167,11 @@ class PrefixCache:
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def _walk(self, token_ids: Tokens) -> Iterator[tuple[Node, int]]:
+    def _walk(self, token_ids: Tokens, reader: str | None) -> Iterator[tuple[Node, int]]:
         node, position = self._root, 0
         while position < len(token_ids):
-            child, length = node.nearest(token_ids[position : position + self._block_tokens])
+            following = token_ids[position : position + self._block_tokens]
+            child, length = node.nearest(following, lambda child: child.is_seen_by(reader))
             if child is None or length == 0:
                 return
             yield child, length
@@ -186,7 +185,7 @@ class PrefixCache:
         for start in range(0, len(token_ids), self._block_tokens):
             tokens = token_ids[start : start + self._block_tokens]
             child = node.serving(tokens, NOBODY, pinned=True)
-            if child is None:
+            if child is None or NOBODY not in child.owners:
                 return
             yield child, tokens
             node = child
@@ -201,12 +200,12 @@ class PrefixCache:
             child = node.serving(tokens, owner, pinned=pinned)
             if child is None:
                 child = node.child(tokens, copy(start, start + len(tokens)))
-                for partial in node.continued_by(tokens, owner):
-                    self._remove(partial)
                 self._attach(child)
             child.last_used = self._clock
-            child.owners.add(owner)
+            self._own(child, child.owners | {owner})
             child.pinned |= pinned
+            for partial in node.continued_by(tokens, owner):
+                self._own(partial, partial.owners - {owner})
             self._evict()
             if child.parent is None:  # the bound is too small for this path: it went straight away
                 return
@@ -216,8 +215,26 @@ class PrefixCache:
         assert node.parent is not None
         node.parent.children[node.tokens] = node
         self._nodes[node.name] = node
-        self.nbytes += node.block.nbytes
-        self._evicted.pop(node.name, None)
+        self.nbytes += node.nbytes
+
+    def _own(self, node: Node, owners: set[str]) -> None:
+        """Change whose a block is. One that is nobody's any more goes; so does then what follows it, since
+        whoever owns a block owns those before it.
+        """
+        self.nbytes -= node.nbytes
+        node.owners = owners
+        self.nbytes += node.nbytes
+        if not owners:
+            self._remove(node)
+        if node.name in self._evicted:  # it is back for these
+            self._evicted[node.name] -= owners
+
+    def _forget(self, owner: str, keep: Iterable[Tokens]) -> None:
+        paths = [path for ids in keep for path in self._walk(ids, alone(owner))]
+        kept = {node.name for node, length in paths if length == len(node.tokens)}
+        for node in list(self._nodes.values()):
+            if owner in node.owners and node.name not in kept:
+                self._own(node, node.owners - {owner})
 
     def _evict(self) -> None:
         while self.nbytes > self.capacity_bytes:
@@ -231,7 +248,7 @@ class PrefixCache:
             return False
         self._remove(leaf)
         self.evicted_blocks += 1
-        self._evicted[leaf.name] = None
+        self._evicted[leaf.name] = leaf.owners | self._evicted.pop(leaf.name, set())
         if len(self._evicted) > REMEMBERED_EVICTIONS:
             del self._evicted[next(iter(self._evicted))]
         return True
@@ -241,6 +258,6 @@ class PrefixCache:
             del node.parent.children[node.tokens]
             node.parent = None
             del self._nodes[node.name]
-            self.nbytes -= node.block.nbytes
+            self.nbytes -= node.nbytes
             if node.stored:
                 self._dropped.append(node.name)

@@ -16,9 +16,10 @@ from pathlib import Path
 from inference.backends.base import Backend, KVBlock
 from inference.block_files import StoredBlock, root_name
 from inference.models.prepared import PreparedModel
+from inference.ownership import NOBODY, conversation_of
 from inference.prefix_cache import PrefixCache
 from inference.prefix_store import PrefixStore
-from inference.token_blocks import BLOCK_TOKENS, NOBODY, Node
+from inference.token_blocks import BLOCK_TOKENS, Node
 from inference.types import GenerationRequest, ModelDescription
 
 logger = logging.getLogger(__name__)
@@ -70,23 +71,23 @@ class PrefixKeeper:
         while time.monotonic() < deadline and self.save_next():
             pass
 
-    def forget(self, owner: str, keep: Sequence[tuple[int, ...]] = ()) -> None:
+    def forget(self, conversation: str, keep: Sequence[tuple[int, ...]] = ()) -> None:
         """Remove from memory and disk every block that only this conversation used; with `keep`, except those
         that lie within these prompts.
         """
         with self._lock:
             if not keep:
-                self._served.discard(owner)
-            self._cache.forget(owner, keep)
+                self._served.discard(conversation)
+            self._cache.forget(conversation, keep)
             if self._store is None:
                 return
             try:
                 self._store.open()
-                self._store.forget(owner, self._cache.owners())
+                self._store.forget(conversation, self._cache.owners())
             except OSError as error:
                 logger.warning("the stored prefix cache could not be tidied: %s", error)
 
-    def owners(self) -> set[str]:
+    def conversations(self) -> set[str]:
         """The conversations that something on disk belongs to."""
         with self._lock:
             if self._store is None:
@@ -95,15 +96,16 @@ class PrefixKeeper:
                 self._store.open()
             except OSError as error:
                 logger.warning("the stored prefix cache cannot be read: %s", error)
-            return self._store.owners() - {NOBODY}
+            return {conversation_of(owner) for owner in self._store.owners() - {NOBODY}}
 
     def why_lost(self, request: GenerationRequest, cached: int) -> str | None:
         """Why fewer tokens are cached than an earlier turn computed, where that is so and known."""
-        served_before = request.owner in self._served
-        self._served.add(request.owner)
+        conversation = conversation_of(request.owner)
+        served_before = conversation in self._served
+        self._served.add(conversation)
         if cached >= min(request.reusable_tokens, len(request.prompt_ids) - 1):
             return None
-        if self._cache.was_evicted(request.prompt_ids):
+        if self._cache.was_evicted(request.prompt_ids, request.reader):
             return "it was evicted to make room for other chats"
         return None if served_before else "the server was restarted"
 

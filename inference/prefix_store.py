@@ -8,10 +8,10 @@ quantization, backend, dtype). The file's `__metadata__` (all text) holds:
     key       the key in full           parent    the name of the block before, or the key's SHA-256
     tokens    token ids as JSON         crc32     over all arrays: names, types, shapes, bytes
 
-`owners.json` tells whose each block is: {"version": 1, "owners": {name: [conversation id, ...]}}. It is
-written before blocks are, and removed blocks go before it is: a block that it does not name is nobody's and
-is removed. So is every file that is damaged, of another version or not ours. Nothing is synced to the disk:
-what a crash tears is found by its checksum and computed anew.
+`owners.json` tells whose each block is: {"version": 1, "owners": {name: [owner, ...]}}, with owners as
+`inference.ownership` has them. It is written before blocks are, and removed blocks go before it is: a block
+that it does not name is nobody's and is removed. So is every file that is damaged, of another version or not
+ours. Nothing is synced to the disk: what a crash tears is found by its checksum and computed anew.
 
 The callers see to it that one thread uses a store at a time.
 """
@@ -28,7 +28,7 @@ from pathlib import Path
 
 from inference.backends.base import BlockArrays
 from inference.block_files import DamagedBlock, StoredBlock, pack, read_header, unpack
-from inference.token_blocks import NOBODY
+from inference.ownership import NOBODY, conversation_of
 
 logger = logging.getLogger(__name__)
 
@@ -131,11 +131,14 @@ class PrefixStore:
             self._owners = {**others, **owners}
             self._write_index()
 
-    def forget(self, owner: str, others: Mapping[str, frozenset[str]]) -> None:
+    def forget(self, conversation: str, others: Mapping[str, frozenset[str]]) -> None:
         """Remove every block that only this conversation used; `others` are the owners of what is still
         cached, this conversation among them where it keeps a block. Raises OSError.
         """
-        left = {name: owners - {owner} for name, owners in self._owners.items()} | dict(others)
+        left = {
+            name: frozenset(owner for owner in owners if conversation_of(owner) != conversation)
+            for name, owners in self._owners.items()
+        } | dict(others)
         self.remove([name for name, owners in left.items() if not owners])
         owned = {name: owners for name, owners in left.items() if owners}
         if owned != self._owners:
@@ -170,7 +173,7 @@ class PrefixStore:
         return self._folder / (name + SUFFIX)
 
 
-def unowned_files(folder: Path, owners: Container[str]) -> list[Path]:
+def unowned_files(folder: Path, conversations: Container[str]) -> list[Path]:
     """What lies in a store's folder and belongs to none of these, nor to nobody in particular. Reads only."""
     if not folder.is_dir():
         return []
@@ -180,7 +183,8 @@ def unowned_files(folder: Path, owners: Container[str]) -> list[Path]:
         for file in sorted(folder.iterdir())
         if file.name != INDEX
         and not any(
-            each == NOBODY or each in owners for each in index.get(file.name.removesuffix(SUFFIX), ())
+            each == NOBODY or conversation_of(each) in conversations
+            for each in index.get(file.name.removesuffix(SUFFIX), ())
         )
     ]
 

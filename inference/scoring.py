@@ -34,13 +34,14 @@ LOGITS_BYTES = 16 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class ScoreRequest:
     """A reply's `token_ids` and the exact prompt that they followed. `alternatives`: likeliest tokens to name
-    beside each.
+    beside each. `reader`: who it may reuse from (`inference.ownership`).
     """
 
     id: str
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     alternatives: int
+    reader: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +234,7 @@ class Scoring:
         elif job.kv is None:
             self._holder = job
             job.kv = self._backend.create_kv(len(job.ids))
-            self._backend.append_blocks(job.kv, self._cache.match(job.ids[: job.due]))
+            self._backend.append_blocks(job.kv, self._cache.match(job.ids[: job.due], job.request.reader))
         elif job.kv.length < job.due:
             stop = min(job.due, job.kv.length + self._pace.chunk(beside_decoding=False))
             self._backend.prefill(job.kv, job.ids[job.kv.length : stop], logits=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from inference.memory import MemoryPlan
+from inference.ownership import conversation_of
 from inference.sequence import Sequence
 from inference.types import FinishReason, ModelDescription, ModelPhase
 
@@ -24,12 +25,13 @@ TTFT_BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 class RunningReply:
     """One reply as it was between two steps.
 
-    `owner` is its conversation. `computed_tokens` are in its KV cache, `cached_tokens` of them reused; it may
-    come to hold `longest`. decode_tok_s: tokens after the first per second, None before there are two.
+    `conversation` is where it is written. `computed_tokens` are in its KV cache, `cached_tokens` of them
+    reused; it may come to hold `longest`. decode_tok_s: tokens after the first per second, None before there
+    are two.
     """
 
     id: str
-    owner: str
+    conversation: str
     prompt_tokens: int
     computed_tokens: int
     cached_tokens: int
@@ -185,7 +187,7 @@ class Tally:
 def _seen(sequence: Sequence, window: int) -> RunningReply:
     return RunningReply(
         id=sequence.request.id,
-        owner=sequence.request.owner,
+        conversation=conversation_of(sequence.request.owner),
         prompt_tokens=len(sequence.prompt_ids),
         computed_tokens=sequence.kv.length if sequence.kv is not None else 0,
         cached_tokens=sequence.cached_tokens,

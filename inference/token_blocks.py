@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from inference.backends.base import KVBlock
+from inference.ownership import NOBODY, may_reuse, person_of
 
 Tokens: TypeAlias = tuple[int, ...]
 BLOCK_TOKENS = 32
-NOBODY = ""
-"""The owner of what belongs to no conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class _NoTokens:
 class Node:
     """A block and its place in the tree.
 
-    name: stands for all tokens up to the block's end. owners: the conversations that read all of its tokens.
-    pinned: part of a system prompt that is kept. stored: on disk too.
+    name: stands for all tokens up to the block's end. owners: the conversations that read all of its tokens
+    (`inference.ownership`). pinned: part of a system prompt that is kept. stored: on disk too.
     """
 
     tokens: Tokens
@@ -51,29 +50,52 @@ class Node:
         """A new node that is to follow this one."""
         return Node(tokens, block, self, block_name(self.name, tokens), stored=stored)
 
-    def nearest(self, tokens: Tokens) -> tuple[Node | None, int]:
-        """The child that shares the longest beginning with `tokens`, and how long that is."""
+    @property
+    def nbytes(self) -> int:
+        """What the block counts for, in bytes. One that is kept once for several people counts for each of
+        them, so that the sum does not tell one of them what another has.
+        """
+        people = {person_of(owner) for owner in self.owners}
+        return self.block.nbytes * (1 if NOBODY in self.owners else max(1, len(people)))
+
+    def is_seen_by(self, reader: str | None) -> bool:
+        """Whether the block is there for that reader."""
+        return NOBODY in self.owners or may_reuse(reader, self.owners)
+
+    def nearest(self, tokens: Tokens, sees: Callable[[Node], bool]) -> tuple[Node | None, int]:
+        """Of the children that are seen, the one that shares the longest beginning with `tokens`, and how
+        long that is.
+        """
         exact = self.children.get(tokens)
-        if exact is not None:
+        if exact is not None and sees(exact):
             return exact, len(tokens)
         shared = ((child, common_prefix(child.tokens, tokens)) for child in self.children.values())
-        return max(shared, key=lambda pair: pair[1], default=(None, 0))
+        seen = ((child, length) for child, length in shared if length and sees(child))
+        return max(seen, key=lambda pair: pair[1], default=(None, 0))
 
     def serving(self, tokens: Tokens, owner: str, *, pinned: bool) -> Node | None:
-        """The child with exactly these tokens, or a longer one that `owner` has already."""
-        longer = (
+        """The child with these tokens, or a longer one, that `owner` has already; else anybody's with exactly
+        these: it is as good as a copy.
+        """
+        own = [
             child
             for child in self.children.values()
             if owner in child.owners and child.pinned >= pinned and child.tokens[: len(tokens)] == tokens
+        ]
+        # By their tokens, not by who came first: that might tell of others.
+        return min(
+            own, key=lambda child: (len(child.tokens), child.tokens), default=self.children.get(tokens)
         )
-        return self.children.get(tokens) or next(longer, None)
 
     def continued_by(self, tokens: Tokens, owner: str) -> list[Node]:
-        """Unfinished children that nobody but `owner` needs once there is one with `tokens`."""
+        """Unfinished children that `owner` does not need once there is one with `tokens`."""
         return [
             child
             for child in self.children.values()
-            if tokens[: len(child.tokens)] == child.tokens and not child.pinned and child.owners <= {owner}
+            if owner in child.owners
+            and not child.pinned
+            and len(child.tokens) < len(tokens)
+            and tokens[: len(child.tokens)] == child.tokens
         ]
 
 

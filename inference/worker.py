@@ -128,7 +128,7 @@ class Worker:
         kv = self.backend.create_kv(len(sequence.prompt_ids))
         # All but the last token: its logits are needed, so it is always computed.
         reusable = sequence.prompt_ids[:-1][: sequence.request.reuse_at_most]
-        self.backend.append_blocks(kv, self._cache.match(reusable))
+        self.backend.append_blocks(kv, self._cache.match(reusable, sequence.request.reader))
         self._running[sequence.request.id] = sequence
         sequence.reuse_lost = self._keeper.why_lost(sequence.request, kv.length)
         self._tally.began(len(sequence.prompt_ids), kv.length)

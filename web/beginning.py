@@ -30,6 +30,7 @@ from web.errors import Refused
 from web.generation import Generation, Prior
 from web.generations import Generations
 from web.prompts import Branch, Prompts
+from web.reuse import owner_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ class Beginnings:
             reply_id, conversation_id = started.reply.id, started.conversation.id
             if started.repeated:
                 return Begun(started, self._generations.get(reply_id), asks)
-            request = replace(prepared.request, id=reply_id, person=person, owner=conversation_id)
+            owner = owner_for(started.conversation)
+            request = replace(prepared.request, id=reply_id, person=person, owner=owner)
             generation = self._generations.start(conversation_id, request, prepared.context, place, prior)
             return Begun(started, generation, asks)
 

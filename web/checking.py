@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from inference.ownership import NOBODY, conversation_of
 from inference.prefix_store import PrefixStore, unowned_files
 from storage.backup import Contents, unfinished_files
 from storage.checking import Checked, Fault, check
@@ -141,8 +142,9 @@ def _forget_gone(folder: Path, conversation_ids: Iterable[str]) -> None:
     """Opening a store deletes what its index does not name."""
     store = PrefixStore(folder, sys.maxsize)
     store.open()
-    for owner in store.owners() - {"", *conversation_ids}:
-        store.forget(owner, {})
+    stored = {conversation_of(owner) for owner in store.owners() - {NOBODY}}
+    for conversation_id in stored.difference(conversation_ids):
+        store.forget(conversation_id, {})
 
 
 def _print(report: Report) -> None:

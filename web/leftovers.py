@@ -35,7 +35,7 @@ async def note_leftovers(services: Services) -> None:
 
 def forget_deleted(services: Services) -> None:
     """What a server that was killed while it deleted a conversation had not forgotten yet. Blocks."""
-    for conversation_id in services.engine.stored_owners():
+    for conversation_id in services.engine.stored_conversations():
         try:
             services.conversations.get(conversation_id)
         except NotFound:

@@ -50,7 +50,7 @@ async def new_chat(request: Request) -> Response:
     person = person_of(request)
     opening = await services.new_chats.opening(person)
     system = await services.system_view(opening.system_prompt, opening.thinking, person)
-    context = await services.prompts.context_of(opening)
+    context = await services.prompts.context_before(opening, person)
     return await _page(request, None, TranscriptView([], None, system), context, opening)
 
 

@@ -63,9 +63,10 @@ async def preview(request: Request) -> Response:
     services: Services = request.state.services
     opening = await read_body(request, Opening)
     choices = opening.choices
-    system = await services.system_view(opening.system_prompt, choices.thinking, person_of(request))
+    person = person_of(request)
+    system = await services.system_view(opening.system_prompt, choices.thinking, person)
     html = await run_in_threadpool(services.presenter(request).system, system)
-    context = await services.prompts.context_of(opening)
+    context = await services.prompts.context_before(opening, person)
     return JSONResponse({"system_html": html, "context": msgspec.to_builtins(context)})
 
 

@@ -25,18 +25,21 @@ from web.errors import Refused
 from web.new_chats import NewChats
 from web.opening import Opening, with_choices
 from web.protocol import ContextView
-from web.reuse import reusable_tokens, system_hash, why_lost
+from web.reuse import reader_for, reader_in, reusable_tokens, system_hash, why_lost
 from web.settings_view import EXACT_IN_BROWSERS
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The messages that a new one follows, oldest first, and what the conversation has decided about them."""
+    """The messages that a new one follows, oldest first, and what the conversation has decided about them.
+    `reader` is who may reuse what of it is cached.
+    """
 
     system_prompt: str
     cut_id: str | None
     messages: Sequence[MessageRecord]
     choices: Choices
+    reader: str
 
 
 class Prompts:
@@ -60,7 +63,7 @@ class Prompts:
         likes theirs.
         """
         opening = opening or await self._new_chats.opening(person)
-        return Branch(opening.system_prompt, None, (), opening.choices)
+        return Branch(opening.system_prompt, None, (), opening.choices, reader_for(person))
 
     async def branch(self, conversation_id: str, leaf_id: str | None) -> Branch:
         """The branch that ends in a message; None: before the first. Raises `NotFound`."""
@@ -68,28 +71,32 @@ class Prompts:
         return await run_in_threadpool(self._branch_at, conversation, leaf_id)
 
     def _branch_at(self, conversation: ConversationRecord, leaf_id: str | None) -> Branch:
+        reader = reader_in(conversation)
         if leaf_id is None:
-            return Branch(conversation.system_prompt, None, (), conversation.choices)
+            return Branch(conversation.system_prompt, None, (), conversation.choices, reader)
         messages = self._conversations.path(conversation.id, leaf_id)
         # The conversation's own cut is that of the branch that is looked at.
         cut_id = conversation.cut_id if leaf_id == conversation.head_id else cut_of(messages)
-        return Branch(conversation.system_prompt, cut_id, messages, conversation.choices)
+        return Branch(conversation.system_prompt, cut_id, messages, conversation.choices, reader)
 
     async def count(self, branch: Branch, text: str) -> ContextView:
         """The context bar with a draft after the branch."""
         return await run_in_threadpool(self._measure, self.tokenizing(), branch, text)
 
-    async def context_of(self, at: ConversationRecord | Opening) -> ContextView | None:
-        """The context bar over an empty draft, of a conversation or of a new chat; None before the tokenizer
-        is there.
-        """
+    async def context_of(self, conversation: ConversationRecord) -> ContextView | None:
+        """The context bar over an empty draft; None before the tokenizer is there."""
         tokenizing = self._engine.tokenizing
         if tokenizing is None:
             return None
-        if isinstance(at, Opening):
-            branch = Branch(at.system_prompt, None, (), at.choices)
-        else:
-            branch = await run_in_threadpool(self._branch_at, at, at.head_id)
+        branch = await run_in_threadpool(self._branch_at, conversation, conversation.head_id)
+        return await run_in_threadpool(self._measure, tokenizing, branch, "")
+
+    async def context_before(self, opening: Opening, person: str) -> ContextView | None:
+        """The same of a person's chat that has not begun."""
+        tokenizing = self._engine.tokenizing
+        if tokenizing is None:
+            return None
+        branch = await self.before_the_first(opening, person)
         return await run_in_threadpool(self._measure, tokenizing, branch, "")
 
     def prompt_ids(self, conversation: ConversationRecord, leaf_id: str) -> tuple[int, ...]:
@@ -152,7 +159,7 @@ class Prompts:
             history=measured.history,
             draft=measured.question if text else 0,
             reserve=measured.reserve,
-            warm=self._engine.cached_tokens(measured.prompt_ids),
+            warm=self._engine.cached_tokens(measured.prompt_ids, branch.reader),
             left_out=len(measured.left_out),
             excess=measured.excess,
         )
@@ -178,6 +185,7 @@ class Prompts:
             "",
             fitted.prompt_ids,
             params,
+            reader=branch.reader,
             reusable_tokens=reusable_tokens(branch.messages, context["reuse_lost"]),
             reasoning=fitted.reasoning,
             begun=fitted.begun,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from inference.model_loader import Tokenizing
 from storage.conversations import Conversations
-from storage.records import Choices, Json, MessageRecord
+from storage.records import Choices, ConversationRecord, Json, MessageRecord
 from web.errors import Refused
 from web.prompts import Branch, Prompts, cut_of, prompt_hash
-from web.reuse import system_hash
+from web.reuse import reader_in, system_hash
 
 NOT_KEPT = "What the model read before this reply was not kept."
 OTHER_TEMPLATE = "The chat template is another one now than when this was written."
@@ -59,19 +59,12 @@ class Rereading:
         left_out = tuple(context["left_out"])
         read = [message for message in earlier if message.id not in left_out]
         choices = Choices({}, context.get("thinking"))
-        branch = Branch(self._system_prompt(reply, context), None, read, choices)
+        conversation = self._conversations.get(reply.conversation_id)
+        system_prompt = _system_prompt(conversation, context)
+        branch = Branch(system_prompt, None, read, choices, reader_in(conversation))
         ids = self._exact_ids(tokenizing, branch, question, reply)
         cut_id = cut_of([*earlier, question, reply])
         return Reread(reply, question, branch, left_out, cut_id, ids)
-
-    def _system_prompt(self, reply: MessageRecord, context: Json) -> str:
-        kept: str | None = context.get("system_prompt")
-        if kept is not None:
-            return kept
-        now = self._conversations.get(reply.conversation_id).system_prompt
-        if context.get("system_hash") != system_hash(now):
-            raise Refused("conflict", OTHER_SYSTEM)
-        return now
 
     def _exact_ids(
         self, tokenizing: Tokenizing, branch: Branch, question: MessageRecord, reply: MessageRecord
@@ -80,6 +73,15 @@ class Rereading:
         if not _is_the_same(ids, reply):
             raise Refused("conflict", OTHER_PROMPT)
         return ids
+
+
+def _system_prompt(conversation: ConversationRecord, context: Json) -> str:
+    kept: str | None = context.get("system_prompt")
+    if kept is not None:
+        return kept
+    if context.get("system_hash") != system_hash(conversation.system_prompt):
+        raise Refused("conflict", OTHER_SYSTEM)
+    return conversation.system_prompt
 
 
 def _is_the_same(ids: Sequence[int], reply: MessageRecord) -> bool:

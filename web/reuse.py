@@ -1,4 +1,6 @@
-"""What an earlier turn computed of a prompt, and why that is of no use any more, as the records tell."""
+"""What an earlier turn computed of a prompt, who may reuse it, and why that is of no use any more, as the
+records tell.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,26 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storage.records import MessageRecord
+from inference.ownership import UNNAMED, alone, owner_of
+from storage.records import OWNER, ConversationRecord, MessageRecord
+
+
+def reader_for(person: str) -> str:
+    """Who reads the cache for a chat of that person's that has not begun."""
+    return UNNAMED if person == OWNER else person
+
+
+def owner_for(conversation: ConversationRecord) -> str:
+    """Whose it is what the conversation computes, whoever writes in it."""
+    return owner_of(reader_for(conversation.person_id), conversation.id)
+
+
+def reader_in(conversation: ConversationRecord) -> str:
+    """Who reads the cache for what is asked in the conversation: its person. Once others see it, it alone:
+    they would else learn from it, by what they write there, what its person keeps from them.
+    """
+    owner = owner_for(conversation)
+    return alone(owner) if conversation.shared else reader_for(conversation.person_id)
 
 
 def reusable_tokens(messages: Sequence[MessageRecord], lost: str | None) -> int:

@@ -89,7 +89,8 @@ class Scorings:
             with contextlib.suppress(RuntimeError):  # the loop may have closed by now
                 loop.call_soon_threadsafe(self._take, reply, event)
 
-        request = ScoreRequest(reply_id, reread.prompt_ids, reply.token_ids, ALTERNATIVES)
+        reader = reread.branch.reader
+        request = ScoreRequest(reply_id, reread.prompt_ids, reply.token_ids, ALTERNATIVES, reader)
         self._engine.score(request, emit)
         self._failures.pop(reply_id, None)
         self._running[reply_id] = Progress("running", 0, len(reply.token_ids))

@@ -53,7 +53,7 @@ def _chats(access: Access, person: str, running: Sequence[RunningReply]) -> list
     lines = []
     for reply in running:
         try:
-            title = access.conversation(person, reply.owner, Right.READ).title
+            title = access.conversation(person, reply.conversation, Right.READ).title
         except NotFound:
             title = None
         lines.append(ChatLine(reply, title))

@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from inference.ownership import NOBODY, UNNAMED
 from inference.prefix_cache import PrefixCache
-from inference.token_blocks import NOBODY, Node, common_prefix
+from inference.token_blocks import Node, common_prefix
 from tests.inference.doubles import TokenBlock
 
 TOKENS = st.lists(st.integers(0, 2), max_size=14).map(tuple)
@@ -22,7 +23,7 @@ def copier(tokens: tuple[int, ...]):
 
 
 def matched(cache: PrefixCache, tokens: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(t for reuse in cache.match(tokens) for t in reuse.block.tokens[: reuse.length])
+    return tuple(t for reuse in cache.match(tokens, UNNAMED) for t in reuse.block.tokens[: reuse.length])
 
 
 def test_any_request_reuses_the_longest_prefix_that_an_earlier_one_computed() -> None:
@@ -65,8 +66,8 @@ def test_the_least_recently_used_leaf_goes_first() -> None:
         cache.insert(tokens, copier(tokens))
     cache.match((1, 1, 1, 1))
     cache.insert((3, 3, 3, 3), copier((3, 3, 3, 3)))
-    assert cache.peek((1, 1, 1, 1)) == 4
-    assert cache.peek((2, 2, 2, 2)) == 0
+    assert cache.peek((1, 1, 1, 1), UNNAMED) == 4
+    assert cache.peek((2, 2, 2, 2), UNNAMED) == 0
 
 
 def test_pinned_tokens_go_last() -> None:
@@ -74,7 +75,7 @@ def test_pinned_tokens_go_last() -> None:
     cache.insert((1, 1, 1, 1), copier((1, 1, 1, 1)), pinned=True)
     for number in range(2, 9):
         cache.insert((number,) * 4, copier((number,) * 4))
-    assert cache.peek((1, 1, 1, 1)) == 4
+    assert cache.peek((1, 1, 1, 1), UNNAMED) == 4
 
 
 def test_a_continued_pinned_block_stays_pinned() -> None:
@@ -83,16 +84,16 @@ def test_a_continued_pinned_block_stays_pinned() -> None:
     cache.insert((1, 1, 1, 1), copier((1, 1, 1, 1)))
     for number in range(2, 9):
         cache.insert((number,) * 4, copier((number,) * 4))
-    assert cache.peek((1, 1)) == 2
+    assert cache.peek((1, 1), UNNAMED) == 2
 
 
 def test_peeking_renews_nothing() -> None:
     cache = PrefixCache(900, block_tokens=4)
     for tokens in ((1, 1, 1, 1), (2, 2, 2, 2)):
         cache.insert(tokens, copier(tokens))
-    cache.peek((1, 1, 1, 1))
+    cache.peek((1, 1, 1, 1), UNNAMED)
     cache.insert((3, 3, 3, 3), copier((3, 3, 3, 3)))
-    assert cache.peek((1, 1, 1, 1)) == 0
+    assert cache.peek((1, 1, 1, 1), UNNAMED) == 0
 
 
 def test_a_path_longer_than_the_bound_leaves_nothing_dangling() -> None:
@@ -100,7 +101,7 @@ def test_a_path_longer_than_the_bound_leaves_nothing_dangling() -> None:
     tokens = tuple(range(40))
     cache.insert(tokens, copier(tokens))
     assert cache.nbytes <= 500
-    assert matched(cache, tokens) == tokens[: cache.peek(tokens)]
+    assert matched(cache, tokens) == tokens[: cache.peek(tokens, UNNAMED)]
 
 
 def path_to(node: Node) -> tuple[int, ...]:
@@ -112,8 +113,8 @@ def test_forgetting_removes_what_only_one_conversation_read() -> None:
     cache.insert((1, 1, 1, 1, 2, 2), copier((1, 1, 1, 1, 2, 2)), owner="a")
     cache.insert((1, 1, 1, 1, 3), copier((1, 1, 1, 1, 3)), owner="b")
     cache.forget("a")
-    assert cache.peek((1, 1, 1, 1, 2)) == 4
-    assert cache.peek((1, 1, 1, 1, 3)) == 5
+    assert cache.peek((1, 1, 1, 1, 2), UNNAMED) == 4
+    assert cache.peek((1, 1, 1, 1, 3), UNNAMED) == 5
     cache.forget("b")
     assert len(cache) == cache.nbytes == 0
 
@@ -123,8 +124,8 @@ def test_forgetting_can_leave_what_other_prompts_of_the_conversation_read() -> N
     cache.insert((1, 1, 1, 1, 2, 2), copier((1, 1, 1, 1, 2, 2)), owner="a")
     cache.insert((1, 1, 1, 1, 3, 3), copier((1, 1, 1, 1, 3, 3)), owner="a")
     cache.forget("a", keep=[(1, 1, 1, 1, 2, 2, 9), (1, 1, 1, 1, 3)])
-    assert cache.peek((1, 1, 1, 1, 2, 2)) == 6
-    assert cache.peek((1, 1, 1, 1, 3, 3)) == 4  # the block has a token that nobody reads any more
+    assert cache.peek((1, 1, 1, 1, 2, 2), UNNAMED) == 6
+    assert cache.peek((1, 1, 1, 1, 3, 3), UNNAMED) == 4  # the block has a token that nobody reads any more
     cache.forget("a")
     assert len(cache) == 0
 
@@ -135,7 +136,7 @@ def test_the_system_prompt_survives_forgetting_without_the_text_that_followed_it
     cache.insert((1, 1, 5, 5), copier((1, 1, 5, 5)), owner="a")
     cache.forget("a")
     cache.forget(NOBODY)
-    assert cache.peek((1, 1, 5, 5)) == 2
+    assert cache.peek((1, 1, 5, 5), UNNAMED) == 2
     assert [node.tokens for node in cache._nodes.values()] == [(1, 1)]
 
 
@@ -144,21 +145,21 @@ def test_an_unfinished_block_of_another_conversation_is_not_shared_beyond_its_en
     cache.insert((1, 1, 1), copier((1, 1, 1)), owner="a")
     cache.insert((1, 1), copier((1, 1)), owner="b")
     cache.forget("a")
-    assert cache.peek((1, 1, 1)) == 2
+    assert cache.peek((1, 1, 1), UNNAMED) == 2
 
 
 def test_what_was_evicted_is_known_until_it_is_back() -> None:
     cache = PrefixCache(900, block_tokens=4)
     long, other = (1, 1, 1, 1, 2, 2), (3, 3, 3, 3)
     cache.insert(long, copier(long))
-    assert not cache.was_evicted(long)
+    assert not cache.was_evicted(long, UNNAMED)
     cache.insert(other, copier(other))
-    assert cache.peek(long) == 4
-    assert cache.was_evicted((*long, 9))
-    assert not cache.was_evicted((1, 1, 1, 1, 7))
-    assert not cache.was_evicted(other)
+    assert cache.peek(long, UNNAMED) == 4
+    assert cache.was_evicted((*long, 9), UNNAMED)
+    assert not cache.was_evicted((1, 1, 1, 1, 7), UNNAMED)
+    assert not cache.was_evicted(other, UNNAMED)
     cache.insert(long, copier(long))
-    assert not cache.was_evicted(long)
+    assert not cache.was_evicted(long, UNNAMED)
 
 
 class Unbounded(RuleBasedStateMachine):
@@ -190,7 +191,7 @@ class Unbounded(RuleBasedStateMachine):
         known = [other for inserted in self.inserted.values() for other in inserted]
         longest = max((common_prefix(tokens, other) for other in known), default=0)
         assert matched(self.cache, tokens) == tokens[:longest]
-        assert not self.cache.was_evicted(tokens)
+        assert not self.cache.was_evicted(tokens, UNNAMED)
 
 
 class Bounded(RuleBasedStateMachine):
@@ -225,7 +226,7 @@ class Bounded(RuleBasedStateMachine):
     @invariant()
     def the_bytes_are_within_the_bound_and_counted_right(self) -> None:
         assert self.cache.nbytes <= 1_500
-        assert self.cache.nbytes == sum(node.block.nbytes for node in self.cache._nodes.values())
+        assert self.cache.nbytes == sum(node.nbytes for node in self.cache._nodes.values())
 
     @invariant()
     def every_block_was_read_whole_by_each_of_its_owners(self) -> None:

@@ -11,6 +11,7 @@ from queue import Queue
 import pytest
 
 from inference.block_files import read_header
+from inference.ownership import UNNAMED, person_of
 from inference.prefix_cache import PrefixCache
 from inference.prefix_keeper import PrefixKeeper
 from inference.prefix_store import INDEX
@@ -45,9 +46,10 @@ def ask(running: Running, prompt: tuple[int, ...], owner: str, reusable: int = 0
 def submit(running: Running, prompt: tuple[int, ...], owner: str, reusable: int = 0) -> Queue[Event]:
     events: Queue[Event] = Queue()
     params = SamplingParams(temperature=0, max_tokens=100)
-    running.engine.submit(
-        GenerationRequest(owner, prompt, params, owner=owner, reusable_tokens=reusable), events.put
+    request = GenerationRequest(
+        owner, prompt, params, owner=owner, reader=person_of(owner), reusable_tokens=reusable
     )
+    running.engine.submit(request, events.put)
     return events
 
 
@@ -70,7 +72,7 @@ def test_the_first_reply_after_a_restart_is_as_warm_as_before(start: Callable[..
     warm = ask(first, prompt, "a")
     first.engine.stop()
     again = start()
-    assert again.engine.cached_tokens(prompt) == len(prompt)
+    assert again.engine.cached_tokens(prompt, UNNAMED) == len(prompt)
     restarted = ask(again, prompt, "a")
     assert restarted.usage == warm.usage
     assert restarted.usage.cached_tokens == len(prompt) - 1
@@ -108,10 +110,10 @@ def test_other_models_blocks_are_not_taken(start: Callable[..., Running], tmp_pa
     ask(first, prompt, "a")
     first.engine.stop()
     other = Running(tmp_path / "other model", prefix_cache_dir=tmp_path / "cache").start()
-    assert other.engine.cached_tokens(prompt) == len("<system\nBe brief.>\n<user\n")
+    assert other.engine.cached_tokens(prompt, UNNAMED) == len("<system\nBe brief.>\n<user\n")
     other.engine.forget("a")
     other.engine.stop()
-    assert start().engine.cached_tokens(prompt) == len("<system\nBe brief.>\n<user\n")
+    assert start().engine.cached_tokens(prompt, UNNAMED) == len("<system\nBe brief.>\n<user\n")
 
 
 def test_a_deleted_conversation_leaves_neither_block_nor_file(
@@ -129,11 +131,11 @@ def test_a_deleted_conversation_leaves_neither_block_nor_file(
     kept = running.engine._cache._nodes.values()
     for tokens in [*stored_tokens(folder), *(node.tokens for node in kept)]:
         assert not set(tokens) & alone
-    assert running.engine.cached_tokens(others) == len(others)
+    assert running.engine.cached_tokens(others, UNNAMED) == len(others)
     running.engine.stop()
     again = start()
-    assert again.engine.cached_tokens(others) == len(others)
-    assert again.engine.cached_tokens(own) < len(common)
+    assert again.engine.cached_tokens(others, UNNAMED) == len(others)
+    assert again.engine.cached_tokens(own, UNNAMED) < len(common)
     again.engine.forget("b")
     again.engine.stop()
     assert sum(map(len, stored_tokens(folder))) == len("<system\nBe brief.>\n<user\n")
@@ -149,7 +151,7 @@ def test_a_conversation_can_be_forgotten_while_the_model_loads(
     loading = Running(tmp_path / "model", threading.Semaphore(0), prefix_cache_dir=tmp_path / "cache")
     loading.engine.forget("a")
     assert sum(map(len, stored_tokens(tmp_path / "cache"))) == len("<system\nBe brief.>\n<user\n")
-    assert start().engine.cached_tokens(prompt) == len("<system\nBe brief.>\n<user\n")
+    assert start().engine.cached_tokens(prompt, UNNAMED) == len("<system\nBe brief.>\n<user\n")
 
 
 def test_a_reply_that_ends_after_its_conversation_was_forgotten_can_be_forgotten_again(
@@ -161,7 +163,7 @@ def test_a_reply_that_ends_after_its_conversation_was_forgotten_can_be_forgotten
     running.engine.forget("a")
     collect(events)
     running.engine.forget("a")
-    assert running.engine.cached_tokens(prompt) == len("<system\nBe brief.>\n<user\n")
+    assert running.engine.cached_tokens(prompt, UNNAMED) == len("<system\nBe brief.>\n<user\n")
 
 
 def test_the_disk_follows_what_is_evicted(start: Callable[..., Running], tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_a_full_disk_costs_the_cache_and_no_reply(start: Callable[..., Running],
     ask(running, prompt, "a")
     assert ask(running, prompt, "a").usage.cached_tokens == len(prompt) - 1
     running.engine.forget("a")
-    assert running.engine.cached_tokens(prompt) == len("<system\nBe brief.>\n<user\n")
+    assert running.engine.cached_tokens(prompt, UNNAMED) == len("<system\nBe brief.>\n<user\n")
 
 
 def test_an_eviction_is_told_to_whom_it_cost(start: Callable[..., Running]) -> None:

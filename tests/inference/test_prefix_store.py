@@ -200,11 +200,11 @@ def test_the_bound_holds_and_the_least_recently_used_go_first(tmp_path: Path) ->
 def test_forgetting_leaves_what_others_own(tmp_path: Path) -> None:
     store = opened(tmp_path)
     shared, own = write(store, 1), write(store, 2)
-    store.claim({shared.name: frozenset({"a", "b"})})
+    store.claim({shared.name: frozenset({"a", "minji/b"})})
     store = opened(tmp_path)
     store.forget("a", {})
     assert names(store) == names(opened(tmp_path)) == {shared.name}
-    assert json.loads((tmp_path / INDEX).read_text())["owners"] == {shared.name: ["b"]}
+    assert json.loads((tmp_path / INDEX).read_text())["owners"] == {shared.name: ["minji/b"]}
     assert not file_of(tmp_path, own).exists()
     store.forget("b", {})
     assert files(tmp_path) == set()

@@ -10,6 +10,7 @@ from queue import Queue
 
 import pytest
 
+from inference.ownership import UNNAMED
 from inference.types import ChatMessage, Event, GenerationRequest, ModelPhase, Prefill, SamplingParams
 from tests.inference.test_engine import WAIT_S, Running, collect, last_of, text_of
 
@@ -51,8 +52,8 @@ def system_tokens(system: str) -> int:
 
 def wait_until_cached(running: Running, system: str, tokens: int) -> None:
     deadline = time.monotonic() + WAIT_S
-    while running.engine.cached_tokens(prompt(running, system)) != tokens:
-        assert time.monotonic() < deadline, running.engine.cached_tokens(prompt(running, system))
+    while running.engine.cached_tokens(prompt(running, system), UNNAMED) != tokens:
+        assert time.monotonic() < deadline, running.engine.cached_tokens(prompt(running, system), UNNAMED)
         time.sleep(0.005)
 
 
@@ -79,8 +80,8 @@ def test_a_prompt_that_is_no_longer_shared_is_forgotten_and_the_own_one_is_not(s
     wait_until_cached(running, GARDEN, system_tokens(GARDEN))
     running.engine.share([KITCHEN])
     wait_until_cached(running, KITCHEN, system_tokens(KITCHEN))
-    assert running.engine.cached_tokens(prompt(running, GARDEN)) < len("<system\nYou are a p")
-    assert running.engine.cached_tokens(prompt(running, "Be brief.")) == system_tokens("Be brief.")
+    assert running.engine.cached_tokens(prompt(running, GARDEN), UNNAMED) < len("<system\nYou are a p")
+    assert running.engine.cached_tokens(prompt(running, "Be brief."), UNNAMED) == system_tokens("Be brief.")
 
 
 def test_a_chat_keeps_its_own_when_its_prompt_is_no_longer_shared(start: Start) -> None:
@@ -95,9 +96,9 @@ def test_a_chat_keeps_its_own_when_its_prompt_is_no_longer_shared(start: Start) 
     running.engine.share([])
     running.engine.share([KITCHEN])
     wait_until_cached(running, KITCHEN, system_tokens(KITCHEN))
-    assert running.engine.cached_tokens(asked) == len(asked)
+    assert running.engine.cached_tokens(asked, UNNAMED) == len(asked)
     running.engine.forget("conversation")
-    assert running.engine.cached_tokens(asked) < len("<system\nYou are a p")
+    assert running.engine.cached_tokens(asked, UNNAMED) < len("<system\nYou are a p")
 
 
 def test_shared_prompts_take_half_of_the_cache_at_most_and_the_first_ones_are_there(start: Start) -> None:
@@ -106,7 +107,7 @@ def test_shared_prompts_take_half_of_the_cache_at_most_and_the_first_ones_are_th
     wait_until_cached(running, GARDEN, system_tokens(GARDEN))
     running.engine.share([KITCHEN, GARDEN])
     wait_until_cached(running, KITCHEN, system_tokens(KITCHEN))
-    assert running.engine.cached_tokens(prompt(running, GARDEN)) < system_tokens(GARDEN)
+    assert running.engine.cached_tokens(prompt(running, GARDEN), UNNAMED) < system_tokens(GARDEN)
     collect(running.submit("any", running.prompt("still served")))
 
 

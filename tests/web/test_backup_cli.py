@@ -126,8 +126,8 @@ def store_a_block(folder: Path, number: int, *owners: str) -> Path:
 
 
 def test_what_is_left_over_is_found_and_deleted_on_request_alone(folder: Path) -> None:
-    own, shared = store_a_block(folder, 1, conversation_id(folder), "gone"), store_a_block(folder, 2, "")
-    gone = store_a_block(folder, 3, "gone")
+    own = store_a_block(folder, 1, f"minji/{conversation_id(folder)}", "gone")
+    shared, gone = store_a_block(folder, 2, ""), store_a_block(folder, 3, "minji/gone")
     (folder / "imports").mkdir()
     (folder / "backups").mkdir()
     left = [folder / "imports" / "a1", folder / "backups" / "schema-0008-x.sqlite3.a1.part"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from inference.ownership import UNNAMED
 from inference.types import ModelPhase, ModelStatus
 from storage.conversations import utc_now
 from storage.database import Database
@@ -51,18 +53,19 @@ async def _delete_and_empty(folder: Path) -> None:
         _, gone = await _say(services, Edit(id="3", text="gone " + "g" * 200, message_id=question, **place))
         conversation = services.conversations.get(chat)
         warm, cold = (services.prompts.prompt_ids(conversation, reply.id) for reply in (kept, gone))
-        assert services.engine.cached_tokens(cold) > services.engine.cached_tokens(warm[:300])
+        cached = partial(services.engine.cached_tokens, reader=UNNAMED)
+        assert cached(cold) > cached(warm[:300])
         services.branches.delete(chat, gone.parent_id or "")
-        before = services.engine.cached_tokens(warm), services.engine.cached_tokens(cold)
+        before = cached(warm), cached(cold)
         await asyncio.to_thread(services.trash.empty, utc_now())
-        assert services.engine.cached_tokens(warm) == before[0]
-        assert services.engine.cached_tokens(cold) < before[1] - 200
+        assert cached(warm) == before[0]
+        assert cached(cold) < before[1] - 200
         with pytest.raises(NotFound):
             services.branches.restore(chat, gone.parent_id or "")
         services.listing.delete(chat)
-        assert services.engine.cached_tokens(warm) == before[0]
+        assert cached(warm) == before[0]
         await asyncio.to_thread(services.trash.empty, utc_now())
-        assert services.engine.cached_tokens(warm) < before[0] - 200
+        assert cached(warm) < before[0] - 200
         with pytest.raises(NotFound):
             services.listing.restore(chat)
 

@@ -19,6 +19,7 @@ from inference.context import fit
 from inference.engine import Engine
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
+from inference.ownership import UNNAMED
 from inference.types import (
     ChatMessage,
     Delta,
@@ -64,7 +65,8 @@ def ask(engine: Engine, history: list[ChatMessage], question: str) -> tuple[int,
 
 def submit(engine: Engine, name: str, prompt: tuple[int, ...], params: SamplingParams) -> Queue[Event]:
     events: Queue[Event] = Queue()
-    engine.submit(GenerationRequest(name, prompt, params, owner="conversation"), events.put)
+    request = GenerationRequest(name, prompt, params, owner="conversation", reader=UNNAMED)
+    engine.submit(request, events.put)
     return events
 
 
