@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import quantiles
 
 import msgspec
-import uvicorn
 from rich.console import Console
 from rich.table import Table
 from websockets import Origin
@@ -37,7 +36,7 @@ from web.access import loopback_hosts
 from web.app import build_app
 from web.bench_pages import first_load, get
 from web.languages import load_languages
-from web.server import listen, settled, uvicorn_config
+from web.server import Server, listen, settled
 from web.settings import Settings
 
 WORDS = ("warm", "floor", "stone", "kitchen", "fire", "smoke", "house", "bowl", "night", "온돌", "아랫목")
@@ -245,7 +244,7 @@ def _serve(settings: Settings, data_dir: Path, prepare: Prepare | None, started:
         on_status=settled(lambda status: None),
     )
     started.send(port)
-    uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
+    Server(app).run(sockets=[listener])
 
 
 def _no_weights(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:

@@ -23,6 +23,11 @@ WAITING_S = 10.0
 UNREAD_BODY_S = 2.0
 ANSWERING_S = 60.0
 MAX_WAITING = 128
+PING_S = 20.0
+PONG_S = 60.0
+UNREAD_S = 10.0
+WRITTEN_AHEAD = 16_384
+"""Bytes for a client that we hold before whoever writes more has to wait."""
 KEY = "admit"
 
 Timer: TypeAlias = asyncio.TimerHandle
@@ -30,11 +35,17 @@ Timer: TypeAlias = asyncio.TimerHandle
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a connection may wait (for its request, for our answer to leave), and how many may."""
+    """How long a connection may wait (for its request, for our answer to leave), and how many may. A socket
+    is asked every `ping_s` seconds whether its client is there, which has `pong_s` to answer, and `unread_s`
+    to take something of what it is sent.
+    """
 
     request_s: float = WAITING_S
     answer_s: float = ANSWERING_S
     most: int = MAX_WAITING
+    ping_s: float = PING_S
+    pong_s: float = PONG_S
+    unread_s: float = UNREAD_S
 
 
 @dataclass(slots=True)
@@ -88,6 +99,7 @@ def waiting_protocol(patience: Patience) -> type[H11Protocol]:
             self._answering = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            transport.set_write_buffer_limits(WRITTEN_AHEAD)
             super().connection_made(transport)
             room.enter(self, patience.request_s)
 

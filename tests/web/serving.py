@@ -16,7 +16,6 @@ from queue import Queue
 from typing import Any
 
 import httpx2
-import uvicorn
 from websockets.sync.client import ClientConnection, connect
 
 from inference.config import EngineConfig
@@ -28,7 +27,7 @@ from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_do
 from web.access import loopback_hosts
 from web.app import build_app
 from web.lan import LanHosts, Scheme
-from web.server import listen, uvicorn_config
+from web.server import Server, listen
 from web.settings import Settings
 from web.sharing import share
 from web.tls import Tls
@@ -115,7 +114,7 @@ class Served:
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
             backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
-        self._server = uvicorn.Server(uvicorn_config(app, self.tls, patience))
+        self._server = Server(app, self.tls, patience)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
