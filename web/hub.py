@@ -26,7 +26,7 @@ from web.protocol import (
 )
 
 MAX_OUTBOX = 256
-MAX_OUTBOX_BYTES = 2**20
+MAX_OUTBOX_BYTES = 2**19
 LATEST_ONLY = (StatusFrame, Conversations, PresetList)
 TRY_AGAIN_LATER = 1013
 

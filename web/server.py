@@ -45,8 +45,6 @@ END_S = 1.0
 """What a client that takes nothing gets to take the end."""
 TICK_S = 0.1
 """How often uvicorn looks after the server."""
-KEPT_AHEAD = 16_384
-"""Bytes that the kernel keeps ready beyond what a client has room for: the fewer, the newer they are."""
 SWITCH_S = 0.001
 
 
@@ -210,8 +208,6 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket, before anything else is begun: a port in use must cost nothing."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # its connections have it too
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KEPT_AHEAD)
     try:
         listener.bind((host, port))
         listener.listen()

@@ -9,6 +9,7 @@ room for everything that a segment holds.)
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import socket
@@ -21,8 +22,20 @@ logger = logging.getLogger(__name__)
 
 LOOKS = 10
 """How often to look within the time that a client has."""
+KEPT = KEPT_BY_KERNEL = 4_096
+"""Bytes that wait for a client here, and there beyond those for which it has room."""
+AT_ONCE = struct.pack("ii", 1, 0)
+"""Linger: yes, for no time. What was not taken is thrown away, and the client's machine is told."""
 BYTES_ACKED = struct.Struct("@120xQ")
 """Where Linux keeps `tcpi_bytes_acked` in its `struct tcp_info` (linux/tcp.h)."""
+
+
+def keep_little(transport: asyncio.Transport) -> None:
+    """Let whoever writes more wait early: what a slow client gets is then made late, and new."""
+    transport.set_write_buffer_limits(KEPT)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KEPT_BY_KERNEL)
 
 
 class Unread:
@@ -53,6 +66,9 @@ def cut_off(transport: asyncio.Transport, seconds: float) -> None:
     """End a connection whose client has taken nothing for so long."""
     address = transport.get_extra_info("peername") or ("somebody",)
     logger.warning("%s took nothing for %.1f s and was cut off", address[0], seconds)
+    # Else what it does not take would lie in the kernel for minutes, and nobody be told.
+    with contextlib.suppress(OSError):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
     transport.abort()
 
 

@@ -19,6 +19,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from web.unread import keep_little
+
 WAITING_S = 10.0
 UNREAD_BODY_S = 2.0
 ANSWERING_S = 60.0
@@ -26,8 +28,6 @@ MAX_WAITING = 128
 PING_S = 20.0
 PONG_S = 60.0
 UNREAD_S = 10.0
-WRITTEN_AHEAD = 16_384
-"""Bytes for a client that we hold before whoever writes more has to wait."""
 KEY = "admit"
 
 Timer: TypeAlias = asyncio.TimerHandle
@@ -99,7 +99,6 @@ def waiting_protocol(patience: Patience) -> type[H11Protocol]:
             self._answering = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            transport.set_write_buffer_limits(WRITTEN_AHEAD)
             super().connection_made(transport)
             room.enter(self, patience.request_s)
 
@@ -115,6 +114,7 @@ def waiting_protocol(patience: Patience) -> type[H11Protocol]:
 
         def handle_websocket_upgrade(self, event: h11.Request) -> None:
             room.leave(self)  # it is answered at once, and closed unless it was let in
+            keep_little(self.transport)
             super().handle_websocket_upgrade(event)
 
         def on_response_complete(self) -> None:

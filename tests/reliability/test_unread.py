@@ -1,0 +1,136 @@
+"""Clients that never read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from statistics import quantiles
+
+import pytest
+
+from storage.conversations import Conversations
+from storage.database import Database
+from storage.records import MessageRecord, NewTurn, ReplyEnd, Status
+from tests.reliability.deaf import Deaf
+from tests.reliability.house import House, answer
+from tests.web.serving import Client
+
+MB = 1_000_000
+OFFERED = 200 * MB
+TURNS = 31
+CHARS = 13_000
+TIMES = 100
+
+
+def fill(data_dir: Path) -> str:
+    """A long conversation, more than a page shows at first; its id."""
+    with closing(Database.open(data_dir)) as database:
+        conversations = Conversations(database)
+        conversation = parent = None
+        for number in range(TURNS):
+            turn = NewTurn(
+                client_id=f"fill-{number}",
+                conversation_id=conversation,
+                parent_id=parent,
+                text="Go on.",
+                title="Long",
+                system_prompt="",
+                cut_id=None,
+                model="none",
+                params={},
+            )
+            started = conversations.begin_turn(turn)
+            conversation, parent = started.conversation.id, started.reply.id
+            conversations.finish(parent, ReplyEnd("warm floor " * (CHARS // 11), (), Status.DONE, "stop"))
+    assert conversation is not None
+    return conversation
+
+
+def replies(data_dir: Path) -> dict[str, MessageRecord]:
+    """The last reply of every conversation, by the question."""
+    with closing(Database.open(data_dir)) as database:
+        conversations = Conversations(database)
+        paths = [conversations.path(each.id) for each in conversations.list_recent(1_000)]
+    return {path[-2].text: path[-1] for path in paths}
+
+
+@contextmanager
+def peak_of(house: House) -> Iterator[list[int]]:
+    """What memory the server was seen to occupy; the last number is the most of it."""
+    seen, ended = [house.rss], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            seen.append(max(seen[-1], house.rss))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        watching.join()
+
+
+def read_all(client: Client, conversation: str, times: int) -> int:
+    """Ask for the conversation so often, and take it; how many bytes one answer has."""
+    for _ in range(times):
+        ref = client.send("watch", conversation_id=conversation)
+        frame = client.wait_for("snapshot", ref=ref)
+        client.frames.clear()
+    return len(frame["html"])
+
+
+def round_trips(client: Client) -> float:
+    """The 95th percentile of a frame's way there and back, in milliseconds."""
+    took = []
+    for _ in range(TIMES):
+        started = time.perf_counter()
+        client.settle()
+        took.append(1_000 * (time.perf_counter() - started))
+    return quantiles(took, n=20, method="inclusive")[-1]
+
+
+@pytest.mark.row(10)
+def test_clients_that_never_read_cost_nothing_and_are_dropped(tmp_path: Path, long: bool) -> None:
+    count = 50 if long else 1
+    conversation = fill(tmp_path / "data")
+    engine, patience = {"max_waiting": count + 8}, {"unread_s": 10.0 if long else 1.0}
+    with House(tmp_path, engine=engine, patience=patience) as house, ExitStack() as open_ones:
+        talking, reading = house.client(), house.client()
+        with peak_of(house) as with_reader, ThreadPoolExecutor() as beside_us:
+            sizes = beside_us.submit(read_all, reading, conversation, 50)
+            while not sizes.done():
+                talking.say_and_wait("write warm 40")
+                round_trips(talking)
+        reading.close()
+        size = sizes.result()
+        deaf = [open_ones.enter_context(Deaf(house)) for _ in range(count)]
+        with peak_of(house) as with_deaf:
+            quiet = round_trips(talking)
+            for number, client in enumerate(deaf):
+                client.say("send", id=f"deaf-{number}", text=f"write deaf{number} 40")
+            talking.say_and_wait("write last 40")  # so that all theirs have ended
+            beside = round_trips(talking)
+            for number in range(OFFERED // size):
+                with suppress(ConnectionError):  # dropped already
+                    deaf[number % count].say("watch", id=f"watch-{number}", conversation_id=conversation)
+            _, finished = talking.say_and_wait("write talking 40")
+            assert "talking.39" in finished["html"]
+            assert all(client.is_dropped() for client in deaf)
+        assert house.end() == 0
+        told = house.log.count("took nothing")
+    grown = with_deaf[-1] - with_reader[-1]
+    if long:
+        print(f"\n{count} clients that never read: {grown / count / MB:.2f} MB each")
+        print(f"another's round trip, p95: {quiet:.2f} ms without them, {beside:.2f} ms beside them")
+    stored = replies(house.data_dir)
+    for number in range(count):
+        reply = stored[f"write deaf{number} 40"]
+        assert (reply.status, reply.text) == (Status.DONE, answer(f"write deaf{number} 40"))
+    assert told == count
+    assert grown < 2 * MB * count
