@@ -1,7 +1,7 @@
 """A server as `ondol serve` starts it, in a process of its own, whose double does what its questions ask for.
 
-"write NAME 9" is answered with nine words that begin with that name, "stall 5" by holding the interpreter for
-five seconds.
+"write NAME 9" is answered with nine words that begin with that name, "stall 5 NAME" by holding the interpreter
+for five seconds.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def answer(question: str) -> str:
     match question.split():
         case ["write", name, count]:
             return " ".join(f"{name}.{number}" for number in range(int(count)))
-        case ["stall", seconds]:
+        case ["stall", seconds, _]:
             ctypes.PyDLL(None).usleep(int(float(seconds) * 1e6))
             return "over"
         case _:

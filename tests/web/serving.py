@@ -203,7 +203,9 @@ def _double_hosts(port: int, scheme: Scheme) -> LanHosts:
 
 
 class Client:
-    """One socket, in the words of the protocol."""
+    """One socket, in the words of the protocol. It waits `wait_s` seconds for a frame."""
+
+    wait_s: float = WAIT_S
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -218,13 +220,13 @@ class Client:
         return str(fields["id"])
 
     def receive(self) -> dict[str, Any]:
-        frame: dict[str, Any] = json.loads(self.connection.recv(timeout=WAIT_S))
+        frame: dict[str, Any] = json.loads(self.connection.recv(timeout=self.wait_s))
         self.frames.append(frame)
         return frame
 
     def wait_for(self, kind: str, **fields: Any) -> dict[str, Any]:
         """The next frame of that kind whose fields have these values."""
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + self.wait_s
         while time.monotonic() < deadline:
             frame = self.receive()
             if frame["type"] == kind and all(frame.get(k) == v for k, v in fields.items()):
