@@ -1,7 +1,7 @@
 """A server as `ondol serve` starts it, in a process of its own, whose double does what its questions ask for.
 
-"write NAME 9" is answered with nine words that begin with that name, "stall 5 NAME" by holding the interpreter
-for five seconds.
+"write NAME 9" is answered with nine words that begin with that name, "stall 5 NAME" by holding the
+interpreter for five seconds.
 """
 
 from __future__ import annotations

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.reliability.house import House
 
-PATIENCE = {"ping_s": 0.5, "pong_s": 1.0}
+PATIENCE = {"ping_s": 0.5, "pong_s": 2.0}
 SOCKETS = 20
+
+
+class Late(socket.socket):
+    """A line on which a pong is always on its way for half a second, also when the stall begins."""
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        received = super().recv(size, flags)
+        time.sleep(0.5)
+        return received
 
 
 @pytest.mark.row(18)
 def test_sockets_survive_a_stall_and_the_log_tells_of_it(tmp_path: Path, long: bool) -> None:
     stalls = [5, 30] * 10 if long else [5]
     with House(tmp_path, patience=PATIENCE) as house:
-        talking, *others = [house.client() for _ in range(SOCKETS)]
+        talking, *others = [house.client(), *(house.client(Late) for _ in range(SOCKETS))]
         for client in (talking, *others):
             client.wait_s = 120
         for number, seconds in enumerate(stalls, start=1):
