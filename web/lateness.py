@@ -1,4 +1,6 @@
-"""Whether the event loop was late: somebody held the interpreter, or the whole machine stood still."""
+"""What becomes of an event loop that is late, since somebody held the interpreter or the machine stood still:
+one line in the log, and no socket is closed for it. Event loop.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,25 @@ import logging
 import time
 from collections.abc import Callable
 
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
 logger = logging.getLogger(__name__)
 
 TOLD_S = 1.0
 """Less than that nobody notices, and importing torch takes half of it."""
+LAST_CHANCE_S = 1.0
+
+
+class PatientSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, which looks for a pong once more before it misses it.
+
+    A stall mostly begins while the loop sleeps. When it wakes up, timers are due at once that were set for
+    later, while it knows only of what had arrived before: the pong came meanwhile, and is read next.
+    """
+
+    def keepalive_timeout(self) -> None:
+        """The time for a pong is over."""
+        self.pong_timer = self.loop.call_later(LAST_CHANCE_S, super().keepalive_timeout)
 
 
 class Lateness:

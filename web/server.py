@@ -15,7 +15,6 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from inference.models.locate import check
 from inference.types import ModelPhase, ModelStatus
@@ -28,7 +27,7 @@ from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
 from web.lan import LanHosts, Scheme, host_names, private_addresses
-from web.lateness import Lateness
+from web.lateness import Lateness, PatientSocket
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation
@@ -151,7 +150,7 @@ def uvicorn_config(
         http=waiting_protocol(patience),
         loop=f"{__name__}:EventLoop",
         ssl_context_factory=(lambda config, default: tls.context) if tls else None,
-        ws="websockets-sansio",
+        ws=PatientSocket,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=patience.ping_s,
@@ -195,7 +194,7 @@ class Server(uvicorn.Server):
         """Each with the seconds that its client has to take something. A download may be paused."""
         patience = self._patience
         for connection in self.server_state.connections:
-            is_socket = isinstance(connection, WebSocketsSansIOProtocol)
+            is_socket = isinstance(connection, PatientSocket)
             yield connection.transport, patience.unread_s if is_socket else patience.answer_s
 
     def _end_unread(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.reliability.house import House
+from tests.web.serving import Client
 
 PATIENCE = {"ping_s": 0.5, "pong_s": 2.0}
 SOCKETS = 20
@@ -26,15 +28,14 @@ class Late(socket.socket):
 @pytest.mark.row(18)
 def test_sockets_survive_a_stall_and_the_log_tells_of_it(tmp_path: Path, long: bool) -> None:
     stalls = [5, 30] * 10 if long else [5]
-    with House(tmp_path, patience=PATIENCE) as house:
-        talking, *others = [house.client(), *(house.client(Late) for _ in range(SOCKETS))]
+    with House(tmp_path, patience=PATIENCE) as house, ThreadPoolExecutor(SOCKETS) as pool:
+        talking, *others = house.client(), *pool.map(house.client, [Late] * SOCKETS)
         for client in (talking, *others):
             client.wait_s = 120
         for number, seconds in enumerate(stalls, start=1):
             _, finished = talking.say_and_wait(f"stall {seconds} {number}")
             assert finished["finish_reason"] == "stop"
-            for client in (talking, *others):
-                client.settle()  # a socket that was closed raises
+            list(pool.map(Client.settle, others))  # a socket that was closed raises
             told = [line for line in house.log.splitlines() if "stood still" in line]
             assert len(told) == number
             assert float(told[-1].partition("for ")[2].split()[0]) > 0.9 * seconds
