@@ -6,56 +6,21 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
 
 import pytest
 
-from storage.conversations import Conversations
-from storage.database import Database
-from storage.records import MessageRecord, NewTurn, ReplyEnd, Status
+from storage.records import Status
 from tests.reliability.deaf import Deaf
 from tests.reliability.house import House, answer
+from tests.reliability.stored import fill, replies
 from tests.web.serving import Client
 
 MB = 1_000_000
 OFFERED = 200 * MB
-TURNS = 31
-CHARS = 13_000
 TIMES = 100
-
-
-def fill(data_dir: Path) -> str:
-    """A long conversation, more than a page shows at first; its id."""
-    with closing(Database.open(data_dir)) as database:
-        conversations = Conversations(database)
-        conversation = parent = None
-        for number in range(TURNS):
-            turn = NewTurn(
-                client_id=f"fill-{number}",
-                conversation_id=conversation,
-                parent_id=parent,
-                text="Go on.",
-                title="Long",
-                system_prompt="",
-                cut_id=None,
-                model="none",
-                params={},
-            )
-            started = conversations.begin_turn(turn)
-            conversation, parent = started.conversation.id, started.reply.id
-            conversations.finish(parent, ReplyEnd("warm floor " * (CHARS // 11), (), Status.DONE, "stop"))
-    assert conversation is not None
-    return conversation
-
-
-def replies(data_dir: Path) -> dict[str, MessageRecord]:
-    """The last reply of every conversation, by the question."""
-    with closing(Database.open(data_dir)) as database:
-        conversations = Conversations(database)
-        paths = [conversations.path(each.id) for each in conversations.list_recent(1_000)]
-    return {path[-2].text: path[-1] for path in paths}
 
 
 @contextmanager
