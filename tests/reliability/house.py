@@ -61,7 +61,7 @@ class House:
         told = json.dumps(asdict(Plan(str(folder), **plan)))
         self.data_dir = folder / "data"
         self._pages = ExitStack()
-        self._log = (folder / "log").open("a+")
+        self._log = (folder / "log").open("w+")
         command = [sys.executable, "-m", "tests.reliability.house", told]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=self._log, text=True

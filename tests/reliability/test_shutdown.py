@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,11 @@ def code_at_the_end(client: Client) -> int | None:
     return closed.value.rcvd.code if closed.value.rcvd else None
 
 
-@pytest.mark.row(19)
-def test_the_server_ends_in_time_beside_a_client_that_never_reads(tmp_path: Path, long: bool) -> None:
-    conversation = fill(tmp_path / "data")
-    for number in range(100 if long else 10):
+def end_beside_a_deaf_one(folder: Path, conversation: str, times: int) -> None:
+    """Start a server, end it while a reply is written, and look what was kept; again and again."""
+    for number in range(times):
         question = f"write end{number} 40"
-        with House(tmp_path, step_s=0.02) as house, Deaf(house) as deaf:
+        with House(folder, step_s=0.02) as house, Deaf(house) as deaf:
             talking, watching = house.client(), house.client()
             deaf.say("watch", id="w", conversation_id=conversation)
             watching.send("watch", conversation_id=talking.say(question)["conversation_id"])
@@ -38,11 +38,17 @@ def test_the_server_ends_in_time_beside_a_client_that_never_reads(tmp_path: Path
             assert house.end(END_S) == 0
             assert [code_at_the_end(client) for client in (talking, watching)] == [SERVICE_RESTART] * 2
             assert deaf.is_dropped()
-            log = house.log
-        assert "Traceback" not in log
-        assert "Cancel" not in log
-        (tmp_path / "log").unlink()
-        reply = replies(tmp_path / "data")[question]
+            assert "Traceback" not in house.log
+            assert "Cancel" not in house.log
+        reply = replies(folder / "data")[question]
         assert reply.status is Status.INTERRUPTED
         assert answer(question).startswith(reply.text)
         assert reply.text
+
+
+@pytest.mark.row(19)
+def test_the_server_ends_in_time_beside_a_client_that_never_reads(tmp_path: Path, long: bool) -> None:
+    folders = [tmp_path / "one", tmp_path / "other"]
+    conversations = [fill(folder / "data") for folder in folders]
+    with ThreadPoolExecutor(len(folders)) as pool:
+        list(pool.map(end_beside_a_deaf_one, folders, conversations, [50 if long else 5] * len(folders)))
