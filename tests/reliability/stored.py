@@ -37,9 +37,13 @@ def fill(data_dir: Path) -> str:
     return conversation
 
 
-def replies(data_dir: Path) -> dict[str, MessageRecord]:
-    """The last reply of every conversation, by the question."""
+def branches(data_dir: Path) -> list[list[MessageRecord]]:
+    """Every conversation, from its first message to its head."""
     with closing(Database.open(data_dir)) as database:
         conversations = Conversations(database)
-        paths = [conversations.path(each.id) for each in conversations.list_recent(1_000)]
-    return {path[-2].text: path[-1] for path in paths}
+        return [conversations.path(each.id) for each in conversations.list_recent(1_000)]
+
+
+def replies(data_dir: Path) -> dict[str, MessageRecord]:
+    """The last reply of every conversation, by the question."""
+    return {branch[-2].text: branch[-1] for branch in branches(data_dir)}
