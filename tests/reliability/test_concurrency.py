@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from websockets import Origin
@@ -39,11 +40,12 @@ class Page:
     _seqs: dict[str, int] = field(default_factory=dict)
     _begun: set[str] = field(default_factory=set)
     _ended: set[str] = field(default_factory=set)
+    name: str = field(default_factory=lambda: uuid4().hex)
     _sent: int = 0
 
     async def send(self, kind: str, **fields: Any) -> str:
         self._sent += 1
-        ref = f"{id(self):x}-{self._sent}"
+        ref = f"{self.name}-{self._sent}"
         await self.connection.send(json.dumps({"type": kind, "id": ref, **fields}))
         return ref
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from queue import Queue
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 from websockets.sync.client import ClientConnection, connect
@@ -211,7 +212,7 @@ class Client:
         self.connection = connection
         self.frames: list[dict[str, Any]] = []
         self._ids = iter(range(1_000_000))
-        self._name = f"{id(self):x}"
+        self._name = uuid4().hex  # an address in memory comes again, and so would its commands
 
     def send(self, kind: str, **fields: Any) -> str:
         """Send a command; its id."""
