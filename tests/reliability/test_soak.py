@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -138,7 +137,6 @@ def stop_and_leave(house: House, number: int) -> None:
     accepted = client.say(f"write gone{number % QUESTIONS} 40")
     client.wait_for("delta")
     client.send("stop", message_id=accepted["reply_id"])
-    client.connection.socket.shutdown(socket.SHUT_RDWR)
     client.close()
 
 
