@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -55,7 +55,12 @@ class Plan:
 
 
 class House:
-    """That server, seen from outside. Leaving its `with` kills it if it has not ended."""
+    """That server, seen from outside. Leaving its `with` kills it if it has not ended.
+
+    `kept` are conversations that it had from the start.
+    """
+
+    kept: Sequence[str] = ()
 
     def __init__(self, folder: Path, **plan: Any) -> None:
         told = json.dumps(asdict(Plan(str(folder), **plan)))

@@ -13,14 +13,14 @@ TURNS = 31
 CHARS = 13_000
 
 
-def fill(data_dir: Path) -> str:
+def fill(data_dir: Path, name: str = "fill") -> str:
     """A long conversation, more than a page shows at first; its id."""
     with closing(Database.open(data_dir)) as database:
         conversations = Conversations(database)
         conversation = parent = None
         for number in range(TURNS):
             turn = NewTurn(
-                client_id=f"fill-{number}",
+                client_id=f"{name}-{number}",
                 conversation_id=conversation,
                 parent_id=parent,
                 text="Go on.",
