@@ -1,4 +1,4 @@
-"""Devices that were let in, each with the session that its browser holds.
+"""Devices that were let in, each a person's, with the session that its browser holds.
 
 A session's token is never stored, only its SHA-256: whoever reads the database cannot take a session over.
 Every method is one transaction and blocks: call it from a pool thread. Any may raise `StorageError`, and then
@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 from storage.conversations import utc_now
 from storage.database import Database
 from storage.errors import NotFound, TooManyDevices
-from storage.records import DeviceKind, DeviceRecord
-from storage.tables import DEVICE_NAME_LENGTH, Device
+from storage.records import OWNER, DeviceKind, DeviceRecord
+from storage.tables import DEVICE_NAME_LENGTH, PERSON_NAME_LENGTH, Device, Person
 
 SESSION_AGE = timedelta(days=365)
 """A session ends this long after it began, whatever the browser does with its cookie."""
@@ -34,18 +34,35 @@ class Devices:
         self._clock = clock
 
     def add(
-        self, token_hash: bytes, name: str, kind: DeviceKind, replacing: str | None = None
+        self,
+        token_hash: bytes,
+        name: str,
+        person_id: str | None = None,
+        replacing: str | None = None,
+        person_name: str = "",
+        earlier_hash: bytes | None = None,
     ) -> DeviceRecord:
-        """Keeps a device that was let in. `replacing` is the id of what the same browser was before.
+        """Keeps a device that was let in. `replacing` is the id of what the same browser is until now, and
+        `earlier_hash` that of a token that it brings, whose session may be over.
 
-        Raises `TooManyDevices` for a guest that would be the 26th. The owner is never kept out by devices
-        that only the owner can disconnect: of 25, the one that was not seen for the longest time makes room.
+        Without a `person_id` it is somebody's who was not here yet and is called `person_name`. With no name
+        either it is whose it was before, so that a guest who comes back finds what is theirs; where it was
+        nobody's, they are called like the device.
+
+        Raises `NotFound` for an unknown person, and `TooManyDevices` for a guest's device that would be the
+        26th. The owner is never kept out by devices that only the owner can disconnect: of 25, the one that
+        was not seen for the longest time makes room.
         """
         now = self._clock()
         with self._database.write() as session:
             if replacing is not None:
                 session.execute(_revocation(replacing, now))
+            kind: DeviceKind = "owner" if person_id == OWNER else "guest"
             _make_room(session, now, kind)
+            if person_id is None and not person_name and earlier_hash is not None:
+                was = select(Device.person_id).where(Device.token_hash == earlier_hash)
+                person_id = session.scalar(was.where(Device.person_id != OWNER))
+            person = _person(session, person_id, person_name or name, now)
             device = Device(
                 id=uuid4().hex,
                 token_hash=token_hash,
@@ -53,6 +70,7 @@ class Devices:
                 kind=kind,
                 created_at=now,
                 last_seen_at=now,
+                person_id=person.id,
             )
             session.add(device)
             return device.record()
@@ -91,6 +109,26 @@ class Devices:
         """Ends a device's session. False when there was none."""
         with self._database.write() as session:
             return session.scalar(_revocation(device_id, self._clock()).returning(Device.id)) is not None
+
+    def revoke_others(self, person_id: str, kept_id: str) -> list[str]:
+        """Ends the sessions of a person's devices but for one; the ids of those that had one."""
+        ending = update(Device).where(
+            Device.person_id == person_id, Device.id != kept_id, Device.revoked_at.is_(None)
+        )
+        with self._database.write() as session:
+            return list(session.scalars(ending.values(revoked_at=self._clock()).returning(Device.id)))
+
+
+def _person(session: Session, person_id: str | None, name: str, now: datetime) -> Person:
+    if person_id is None:
+        person = Person(id=uuid4().hex, name=name[:PERSON_NAME_LENGTH], created_at=now)
+        session.add(person)
+        session.flush()
+        return person
+    found = session.get(Person, person_id)
+    if found is None:
+        raise NotFound(f"There is no person {person_id}.")
+    return found
 
 
 def _make_room(session: Session, now: datetime, kind: DeviceKind) -> None:

@@ -5,7 +5,8 @@ StorageError                the database cannot be read or written; nothing was 
 ├── DamagedDatabase         the file is not a sound database
 ├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
 └── UnsafeSQLite            the SQLite library at hand can corrupt a WAL database
-NotFound                    no such conversation, message, preset or device
+NotFound                    no such conversation, message, preset, person or device
+NotAllowed                  somebody else's, who lets others see it but not do that
 TooManyDevices              as many devices are let in as may be; nothing was changed
 ImportRefused               a file, or a conversation in it, that is not taken; nothing of it was kept
 Conflict                    the same client id came again with another body
@@ -37,6 +38,10 @@ class UnsafeSQLite(StorageError):
 
 class NotFound(Exception):
     """Nothing answers to that id."""
+
+
+class NotAllowed(Exception):
+    """Only another person may do that."""
 
 
 class TooManyDevices(Exception):

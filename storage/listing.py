@@ -6,8 +6,10 @@ nothing was changed.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from datetime import datetime
+from itertools import islice
 from typing import TypeAlias
 
 from sqlalchemy import Select, delete, literal, select, tuple_
@@ -16,8 +18,8 @@ from storage.conversations import utc_now
 from storage.database import Database
 from storage.errors import NotFound
 from storage.lookup import find_conversation
-from storage.records import ConversationRecord
-from storage.tables import NOT_DELETED, Conversation
+from storage.records import OWNER, ConversationRecord, Shared
+from storage.tables import NOT_DELETED, SHARED, Conversation
 
 Place: TypeAlias = tuple[datetime, str]
 """Where a conversation stands in the list: when its last turn began, and its id."""
@@ -33,26 +35,46 @@ class Listing:
         self._clock = clock
 
     def page(
-        self, limit: int, *, archived: bool = False, before: Place | None = None, until: Place | None = None
+        self,
+        limit: int,
+        *,
+        person: str = OWNER,
+        archived: bool = False,
+        before: Place | None = None,
+        until: Place | None = None,
     ) -> list[ConversationRecord]:
         """At most `limit` conversations that are not pinned, newest turn first; of the archived, all.
 
-        They come after the place `before`, and no later than `until`.
+        They are the person's own and what others share; archived are only one's own. They come after the
+        place `before`, and no later than `until`.
         """
-        rows = select(Conversation).where(NOT_DELETED, Conversation.archived == archived)
-        if not archived:
-            rows = rows.where(Conversation.pinned.is_(False))
-        at = tuple_(Conversation.updated_at, Conversation.id)
-        if before is not None:
-            rows = rows.where(at < _bound(before))
-        if until is not None:
-            rows = rows.where(at >= _bound(until))
-        return self._read(rows, limit)
+        own = select(Conversation).where(
+            NOT_DELETED, Conversation.person_id == person, Conversation.archived == archived
+        )
+        if archived:
+            return self._read(_between(own, before, until), limit)
+        own = own.where(Conversation.pinned.is_(False))
+        others = select(Conversation).where(SHARED, Conversation.person_id != person)
+        # Apart, each is read from an index in its order; joined by OR they would be sorted first.
+        pages = [self._read(_between(rows, before, until), limit) for rows in (own, others)]
+        return list(islice(heapq.merge(*pages, key=_place, reverse=True), limit))
 
-    def pinned(self) -> list[ConversationRecord]:
-        """Those that come before all others, newest turn first."""
-        rows = select(Conversation).where(NOT_DELETED, Conversation.archived.is_(False), Conversation.pinned)
+    def pinned(self, person: str = OWNER) -> list[ConversationRecord]:
+        """The person's own that come before all others, newest turn first."""
+        rows = select(Conversation).where(
+            NOT_DELETED,
+            Conversation.person_id == person,
+            Conversation.archived.is_(False),
+            Conversation.pinned,
+        )
         return self._read(rows, MAX_PINNED)
+
+    def share(self, conversation_id: str, shared: Shared | None) -> ConversationRecord:
+        """Lets the whole house read it, or write in it too; or nobody else. Raises `NotFound`."""
+        with self._database.write() as session:
+            conversation = find_conversation(session, conversation_id)
+            conversation.shared = shared
+            return conversation.record()
 
     def pin(self, conversation_id: str, pinned: bool) -> ConversationRecord:
         """Puts it before all others, or back where it was. Raises `NotFound`."""
@@ -101,6 +123,19 @@ class Listing:
         rows = rows.order_by(Conversation.updated_at.desc(), Conversation.id.desc()).limit(limit)
         with self._database.read() as session:
             return [row.record() for row in session.scalars(rows)]
+
+
+def _between(rows: Select[Conversation], before: Place | None, until: Place | None) -> Select[Conversation]:
+    at = tuple_(Conversation.updated_at, Conversation.id)
+    if before is not None:
+        rows = rows.where(at < _bound(before))
+    if until is not None:
+        rows = rows.where(at >= _bound(until))
+    return rows
+
+
+def _place(record: ConversationRecord) -> Place:
+    return record.updated_at, record.id
 
 
 def _bound(place: Place) -> object:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from storage.database import Database
 from storage.lookup import find_conversation, find_message
-from storage.presets import HOUSE
-from storage.records import Choices, ConversationRecord, DefaultsRecord, MessageRecord
+from storage.records import OWNER, Choices, ConversationRecord, DefaultsRecord, MessageRecord
 from storage.tables import Defaults
 
 
@@ -19,13 +18,13 @@ class Preferences:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def defaults_of(self, person: str = HOUSE) -> DefaultsRecord:
+    def defaults_of(self, person: str = OWNER) -> DefaultsRecord:
         """What this person's new chats begin with."""
         with self._database.read() as session:
             defaults = session.get(Defaults, person)
             return DefaultsRecord() if defaults is None else defaults.record()
 
-    def keep_defaults(self, defaults: DefaultsRecord, person: str = HOUSE) -> None:
+    def keep_defaults(self, defaults: DefaultsRecord, person: str = OWNER) -> None:
         """This person's new chats begin so from now on."""
         with self._database.write() as session:
             row = session.get(Defaults, person) or Defaults(person=person)

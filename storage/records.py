@@ -11,7 +11,10 @@ from typing import Any, Literal, TypeAlias
 Json: TypeAlias = Mapping[str, Any]
 Role: TypeAlias = Literal["user", "assistant"]
 DeviceKind: TypeAlias = Literal["owner", "guest"]
+Shared: TypeAlias = Literal["read", "write"]
 
+OWNER = "owner"
+"""The id of the person whose server it is; the only one on a server that is not shared."""
 
 NEW_MESSAGE = "new"
 """Stands for the id of a message that is about to be stored."""
@@ -45,7 +48,7 @@ class ConversationRecord:
     `cut_id` is the first message that the model reads; None while it reads from the beginning.
     `system_prompt` and `choices` may be changed between its turns. `updated_at` is when its last turn began.
     `pinned` and `archived` say where it is listed; `origin` names the program that it was imported from.
-    Times are UTC.
+    It is `person_id`'s, and `shared` with the house to read, to write in, or not at all. Times are UTC.
     """
 
     id: str
@@ -59,6 +62,8 @@ class ConversationRecord:
     pinned: bool = False
     archived: bool = False
     origin: str | None = None
+    person_id: str = OWNER
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class MessageRecord:
     `token_ids` are the exact ids that were generated; `reasoning` is what they say before the text. `params`
     is what `web` gave when the turn began, `usage`, `timings` and `context` when the reply ended; `error` is
     a sentence. `client_id` is the browser's id of the command that made the message; None for a reply that
-    came with its question.
+    came with its question. `person_id` is who wrote it or asked for it, where that is known.
     """
 
     id: str
@@ -90,6 +95,7 @@ class MessageRecord:
     error: str | None = None
     reasoning: str | None = None
     pinned: bool = False
+    person_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +115,8 @@ class AskedTurn:
 class NewTurn(AskedTurn):
     """A user's message and the reply that is to follow it, committed together.
 
-    `title`, `system_prompt` and `choices` are for a conversation that it begins. `cut_id` becomes the
-    conversation's cut; `NEW_MESSAGE` makes that this turn's own message.
+    `title`, `system_prompt` and `choices` are for a conversation that it begins, `person_id`'s own. `cut_id`
+    becomes the conversation's cut; `NEW_MESSAGE` makes that this turn's own message.
     """
 
     title: str
@@ -119,6 +125,7 @@ class NewTurn(AskedTurn):
     model: str
     params: Json
     choices: Choices = Choices()
+    person_id: str = OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,7 @@ class NewReply(AskedReply):
     cut_id: str | None
     model: str
     params: Json
+    person_id: str = OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +239,22 @@ class UsageTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonRecord:
+    """Somebody who is let in, on however many devices. `name` is empty for an owner who gave none; `password`
+    is derived from what they chose, None where they chose none. Times are UTC.
+    """
+
+    id: str
+    name: str
+    created_at: datetime
+    password: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRecord:
-    """One browser that was let in. `name` was guessed from what it says of itself. Times are UTC."""
+    """One browser that was let in, and whose it is. `name` was guessed from what it says of itself. Times are
+    UTC.
+    """
 
     id: str
     name: str
@@ -240,6 +262,7 @@ class DeviceRecord:
     created_at: datetime
     last_seen_at: datetime
     revoked_at: datetime | None = None
+    person_id: str = OWNER
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from storage.columns import UtcDateTime
 from storage.database import Database
 from storage.folding import fold, terms_of
 from storage.grams import match_of
-from storage.records import Role
+from storage.records import OWNER, Role
 from storage.search_index import number_of
 from storage.tables import Message
 
@@ -37,6 +37,7 @@ CROSS JOIN conversations
     ON conversations.id = coalesce(search_entries.conversation_id, messages.conversation_id)
 WHERE search_index MATCH :match AND search_index.rowid >= :since AND search_index.rowid < :before
     AND conversations.deleted_at IS NULL
+    AND (conversations.person_id = :person OR conversations.shared IS NOT NULL)
     {more}
 ORDER BY search_index.rowid DESC
 """
@@ -53,8 +54,9 @@ FIRST, LAST = -(2**62), 2**62
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is searched for: a query as it was typed, and what narrows it.
+    """What is searched for: a query as it was typed, by whom, and what narrows it.
 
+    A `person` finds their own conversations and those that are shared.
     `model` is by its name: replies that it wrote, and what they answer. `since` and `until` are moments; the
     latter is no longer part of it.
     """
@@ -63,6 +65,7 @@ class Asked:
     model: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    person: str = OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class Search:
         since = number_of(asked.since) if asked.since else FIRST
         ends = [end for end in (before, number_of(asked.until) if asked.until else None) if end is not None]
         values: dict[str, Any] = {"match": match, "since": since, "before": min(ends, default=LAST)}
+        values["person"] = asked.person
         if asked.model:
             values["model"] = asked.model
         for row in session.execute(_statement(asked.model is not None), values):

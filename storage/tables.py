@@ -10,15 +10,18 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from storage.columns import TokenIds, UtcDateTime
 from storage.records import (
+    OWNER,
     Choices,
     ConversationRecord,
     DefaultsRecord,
     DeviceKind,
     DeviceRecord,
     MessageRecord,
+    PersonRecord,
     PresetRecord,
     Role,
     ScoresRecord,
+    Shared,
     Status,
 )
 
@@ -26,7 +29,7 @@ ID_LENGTH = 32
 TITLE_LENGTH = 200
 DEVICE_NAME_LENGTH = 80
 PRESET_NAME_LENGTH = 60
-PERSON_LENGTH = 32
+PERSON_NAME_LENGTH = 80
 
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
@@ -38,6 +41,8 @@ USAGE_TERMS = tuple(
     f"json_extract(usage, '$.{name}')" for name in ("prompt_tokens", "cached_tokens", "completion_tokens")
 )
 """Written out as well: sums of the identical terms are read from the index, without the rows."""
+
+SHARED = text("shared IS NOT NULL AND deleted_at IS NULL")
 
 NO = text("0")
 
@@ -52,8 +57,26 @@ class Table(DeclarativeBase):
     }
 
 
+class Person(Table):
+    """A row of `people`. The owner, whose id is `OWNER`, is there from the start, and has no name yet.
+
+    Rows of other tables name people without a foreign key: SQLite cannot add a constraint later.
+    """
+
+    __tablename__ = "people"
+
+    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
+    name: Mapped[str] = mapped_column(String(PERSON_NAME_LENGTH))
+    created_at: Mapped[datetime]
+    password: Mapped[str | None]
+
+    def record(self) -> PersonRecord:
+        """A frozen copy."""
+        return PersonRecord(self.id, self.name, self.created_at, self.password)
+
+
 class Conversation(Table):
-    """A row of `conversations`.
+    """A row of `conversations`. It is `person_id`'s; `shared` says what others may do with it.
 
     `head_id` and `cut_id` name messages without a foreign key: the two tables would refer to each other, and
     SQLite cannot add a constraint later. With `deleted_at` it is deleted with everything in it, and can still
@@ -63,7 +86,16 @@ class Conversation(Table):
     __tablename__ = "conversations"
     __table_args__ = (
         Index("conversations_by_update", "updated_at", "id"),
-        Index("conversations_listed", "archived", "pinned", "updated_at", "id", sqlite_where=NOT_DELETED),
+        Index(
+            "conversations_listed",
+            "person_id",
+            "archived",
+            "pinned",
+            "updated_at",
+            "id",
+            sqlite_where=NOT_DELETED,
+        ),
+        Index("conversations_shared", "updated_at", "id", sqlite_where=SHARED),
         Index("conversations_deleted", "deleted_at", sqlite_where=DELETED),
     )
 
@@ -80,6 +112,8 @@ class Conversation(Table):
     archived: Mapped[bool] = mapped_column(default=False, server_default=NO)
     deleted_at: Mapped[datetime | None]
     origin: Mapped[str | None]
+    person_id: Mapped[str] = mapped_column(String(ID_LENGTH), default=OWNER, server_default=OWNER)
+    shared: Mapped[str | None]
 
     def record(self) -> ConversationRecord:
         """A frozen copy."""
@@ -95,6 +129,8 @@ class Conversation(Table):
             pinned=self.pinned,
             archived=self.archived,
             origin=self.origin,
+            person_id=self.person_id,
+            shared=cast("Shared | None", self.shared),
         )
 
 
@@ -103,7 +139,7 @@ class Message(Table):
 
     `parent_id` does not cascade: a long branch would exceed SQLite's depth of triggers. With `deleted_at` a
     message and all that follows it are deleted, and can still be brought back; the messages that follow
-    carry no mark of it.
+    carry no mark of it. `person_id` is who wrote it, where that is known.
     """
 
     __tablename__ = "messages"
@@ -144,6 +180,7 @@ class Message(Table):
     reasoning: Mapped[str | None]
     pinned: Mapped[bool] = mapped_column(default=False, server_default=NO)
     deleted_at: Mapped[datetime | None]
+    person_id: Mapped[str | None] = mapped_column(String(ID_LENGTH))
 
     def record(self) -> MessageRecord:
         """A frozen copy."""
@@ -167,6 +204,7 @@ class Message(Table):
             error=self.error,
             reasoning=self.reasoning,
             pinned=self.pinned,
+            person_id=self.person_id,
         )
 
 
@@ -222,6 +260,7 @@ class Device(Table):
     created_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
+    person_id: Mapped[str] = mapped_column(String(ID_LENGTH), default=OWNER, server_default=OWNER)
 
     def record(self) -> DeviceRecord:
         """A frozen copy."""
@@ -232,6 +271,7 @@ class Device(Table):
             created_at=self.created_at,
             last_seen_at=self.last_seen_at,
             revoked_at=self.revoked_at,
+            person_id=self.person_id,
         )
 
 
@@ -254,7 +294,7 @@ class Preset(Table):
     name: Mapped[str] = mapped_column(String(PRESET_NAME_LENGTH))
     text: Mapped[str]
     shared: Mapped[bool]
-    person: Mapped[str] = mapped_column(String(PERSON_LENGTH))
+    person: Mapped[str] = mapped_column(String(ID_LENGTH))
     created_at: Mapped[datetime]
 
     def record(self) -> PresetRecord:
@@ -267,7 +307,7 @@ class Defaults(Table):
 
     __tablename__ = "defaults"
 
-    person: Mapped[str] = mapped_column(String(PERSON_LENGTH), primary_key=True)
+    person: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
     params: Mapped[dict[str, Any] | None]
     thinking: Mapped[bool | None]
     preset_id: Mapped[str | None] = mapped_column(ForeignKey("presets.id", ondelete="SET NULL"))

@@ -152,6 +152,7 @@ def _conversation_for(session: Session, turn: NewTurn, now: datetime) -> Convers
         updated_at=now,
         params=dict(turn.choices.params),
         thinking=turn.choices.thinking,
+        person_id=turn.person_id,
     )
 
 
@@ -165,6 +166,7 @@ def _user_message(conversation: Conversation, turn: NewTurn, now: datetime) -> M
         text=turn.text,
         status=Status.DONE,
         created_at=now,
+        person_id=turn.person_id,
     )
 
 
@@ -182,4 +184,5 @@ def _pending_reply(
         created_at=now,
         model=new.model,
         params=dict(new.params),
+        person_id=new.person_id,
     )

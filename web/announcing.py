@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from starlette.concurrency import run_in_threadpool
 
-from storage.records import MovedHead
+from storage.access import right_of
+from storage.records import ConversationRecord, MovedHead
 from web.beginning import Begun
 from web.hub import Watcher
-from web.protocol import Accepted, InEachLanguage, Snapshot, Switched
+from web.protocol import Accepted, ChatRight, InEachLanguage, Snapshot, Switched
 from web.services import Services
 
 
@@ -43,7 +44,7 @@ async def announce_begun(
         if running is not None:
             each.follow(running, running.first_seq)
     if not turn.repeated:
-        await services.announce_conversations()
+        await services.announce_conversations(turn.conversation)
     return frames
 
 
@@ -67,6 +68,17 @@ async def announce_moved(
     for each in services.hub.watching(moved.conversation.id):
         each.post(frames)
         each.restart(shown.running, shown.seq)
+
+
+async def announce_right(services: Services, conversation: ConversationRecord) -> None:
+    """Tell everyone who looks at a conversation what they may do with it now, and show it to nobody else."""
+    for watcher in list(services.hub.watching(conversation.id)):
+        if right_of(watcher.person, conversation) is None:
+            watcher.look_away()
+        view = await run_in_threadpool(services.right_view, conversation, watcher.person)
+        html = services.presenters[watcher.language.code].right(view)
+        watcher.post(ChatRight(conversation.id, view.right, html))
+    await services.announce_conversations()
 
 
 async def show_whole(ref: str, conversation_id: str, services: Services, watcher: Watcher) -> None:

@@ -27,11 +27,13 @@ from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
 from inference.text_pieces import TokenizerShelf
 from inference.types import ModelStatus
+from storage.access import Access
 from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.database import Database
-from storage.errors import NotFound, StorageError
+from storage.errors import NotAllowed, NotFound, StorageError
 from storage.listing import Listing
+from storage.people import People
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.scores import Scores
@@ -165,6 +167,7 @@ def build_app(
         exception_handlers={
             404: pages.not_found,
             NotFound: pages.not_found,
+            NotAllowed: pages.not_allowed,
             HTTPException: pages.refused,
             StorageError: pages.storage_failed,
             InvalidParams: preferences.invalid,
@@ -200,12 +203,14 @@ def _build_services(
     async def conclude(reply_id: str) -> InEachLanguage:
         return await services.finished_frames(reply_id)
 
-    async def announce() -> None:
-        await services.announce_conversations()
+    async def announce(conversation_id: str) -> None:
+        with contextlib.suppress(NotFound):  # deleted meanwhile, which was told
+            conversation = await run_in_threadpool(conversations.get, conversation_id)
+            await services.announce_conversations(conversation)
 
     async def announce_imported() -> None:
         with contextlib.suppress(StorageError):  # it may have been closed by now
-            await announce()
+            await services.announce_conversations()
 
     def imported() -> None:
         with contextlib.suppress(RuntimeError):  # the loop too
@@ -221,6 +226,8 @@ def _build_services(
     beginnings = Beginnings(engine, conversations, generations, prompts)
     services = Services(
         engine=engine,
+        access=Access(database),
+        people=People(database),
         conversations=conversations,
         branches=branches,
         listing=listing,

@@ -18,7 +18,14 @@ from inference.model_loader import Tokenizing
 from inference.types import GenerationRequest, SamplingParams
 from storage.conversations import Conversations
 from storage.errors import NotFound
-from storage.records import AskedContinuation, AskedReply, AskedTurn, MessageRecord, StartedTurn
+from storage.records import (
+    OWNER,
+    AskedContinuation,
+    AskedReply,
+    AskedTurn,
+    MessageRecord,
+    StartedTurn,
+)
 from web.errors import Refused
 from web.generation import Generation, Prior
 from web.generations import Generations
@@ -90,14 +97,25 @@ class Beginnings:
         return Prepared(tokenizing, branch, params, fitted, request, context)
 
     async def begin(
-        self, store: Callable[[], StartedTurn], prepared: Prepared, *, asks: bool, prior: Prior | None = None
+        self,
+        store: Callable[[], StartedTurn],
+        prepared: Prepared,
+        person: str,
+        *,
+        asks: bool,
+        prior: Prior | None = None,
     ) -> Begun:
-        """Store with `store`, and start."""
+        """Store with `store`, and start, for a person."""
         # What is stored is answered, even where the socket that asked for it has gone meanwhile.
-        return await asyncio.shield(self._store_and_start(store, prepared, asks, prior))
+        return await asyncio.shield(self._store_and_start(store, prepared, person, asks, prior))
 
     async def _store_and_start(
-        self, store: Callable[[], StartedTurn], prepared: Prepared, asks: bool, prior: Prior | None
+        self,
+        store: Callable[[], StartedTurn],
+        prepared: Prepared,
+        person: str,
+        asks: bool,
+        prior: Prior | None,
     ) -> Begun:
         """Store while a place in the queue is kept for the request, which it names."""
         with self._engine.reserve() as place:
@@ -128,10 +146,16 @@ class Beginnings:
             if any(message.id == message_id for message in branch):
                 raise _still_written()
 
-    def refuse_unfinished(self, parent_id: str | None) -> None:
-        """Raises `Refused` while that message is being written."""
-        if parent_id is not None and self._generations.get(parent_id) is not None:
+    def refuse_unfinished(self, conversation_id: str | None, parent_id: str | None) -> None:
+        """Raises `Refused` while that message of the conversation is being written."""
+        running = self._generations.get(parent_id or "")
+        if running is not None and running.conversation_id == conversation_id:
             raise _still_written()
+
+
+def client_id_of(command_id: str, person: str) -> str:
+    """Under what the command is kept: ids are made by browsers, and each person's are their own."""
+    return command_id if person == OWNER else f"{person}/{command_id}"
 
 
 def _still_written() -> Refused:

@@ -10,6 +10,8 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from storage.access import Right
+from storage.errors import NotFound
 from storage.records import MovedHead
 from web.announcing import announce_begun, announce_moved, show_whole
 from web.commands import (
@@ -29,6 +31,7 @@ from web.commands import (
 from web.errors import KNOWN_ERRORS, error_frame
 from web.hub import Ended, Watcher
 from web.message_views import end_seq
+from web.permissions import may_stop, permit
 from web.protocol import Counted, Error
 from web.services import Services
 from web.session_checks import end_if_over
@@ -91,20 +94,24 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
     try:
         command = decode(text)
         ref = command.id
+        await permit(command, watcher.person, services)
         match command:
             case Send() | Edit() | Regenerate() | Continue():
-                await announce_begun(ref, await services.turns.begin(command), services, watcher)
+                begun = await services.turns.begin(command, watcher.person)
+                await announce_begun(ref, begun, services, watcher)
             case Switch() | DeleteBranch() | RestoreBranch():
                 at = command.message_id if isinstance(command, Switch) else None
                 await announce_moved(ref, await _move(command, services), services, watcher, at)
             case Stop():
-                services.generations.stop(command.message_id)
+                if await may_stop(command.message_id, watcher.person, services):
+                    services.generations.stop(command.message_id)
             case Watch():
                 await _watch(command, watcher, services)
             case Count():
-                watcher.post(Counted(command.id, await services.turns.count(command)))
+                watcher.post(Counted(ref, await services.turns.count(command, watcher.person)))
             case RetryModel():
                 services.engine.retry()
+        await _look_again(watcher, services)
     except KNOWN_ERRORS as error:
         watcher.post(error_frame(error, ref))
     except Exception:
@@ -112,6 +119,17 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
         watcher.post(
             Error("internal", "The server failed while it did that. Nothing was lost; try again.", ref)
         )
+
+
+async def _look_again(watcher: Watcher, services: Services) -> None:
+    """What is looked at may have been hidden while the command was carried out; nobody told this socket."""
+    if watcher.conversation_id is not None:
+        see = services.access.conversation
+        try:
+            looked_at = watcher.conversation_id
+            await run_in_threadpool(see, watcher.person, looked_at, Right.READ, even_deleted=True)
+        except NotFound:
+            watcher.look_away()
 
 
 async def _move(command: Switch | DeleteBranch | RestoreBranch, services: Services) -> MovedHead:

@@ -9,9 +9,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from storage.access import Right
 from storage.errors import NotFound
 from storage.records import MessageRecord
 from web.differences import Stretch, differences
+from web.permissions import person_of
 from web.record import params_in_words
 from web.review_views import CellView, CompareView, SideView, TokensView
 from web.services import Services
@@ -27,14 +29,14 @@ MAX_COMPARED = 100_000
 async def page(request: Request) -> Response:
     """Two versions of one message, and what follows each."""
     services: Services = request.state.services
-    query = request.query_params
-    message_id, other_id = query.get("one", request.path_params["id"]), query.get("with")
-    view = await run_in_threadpool(_compare_view, services, message_id, other_id)
+    query, person = request.query_params, person_of(request)
+    message_id = query.get("one", request.path_params["id"])
+    message = await run_in_threadpool(services.access.message, person, message_id, Right.READ)
+    view = await run_in_threadpool(_compare_view, services, message, query.get("with"))
     return HTMLResponse(await run_in_threadpool(services.presenter(request).compare, view))
 
 
-def _compare_view(services: Services, message_id: str, other_id: str | None) -> CompareView:
-    message = services.conversations.message(message_id)
+def _compare_view(services: Services, message: MessageRecord, other_id: str | None) -> CompareView:
     versions = _versions(services, message)
     if len(versions) < 2:
         raise NotFound("There is only one version of this message.")

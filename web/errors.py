@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inference.errors import EngineBusy, EngineStopped, InvalidParams, PromptTooLong, TemplateFailed
-from storage.errors import Conflict, NotFound, StorageError
+from storage.errors import Conflict, NotAllowed, NotFound, StorageError
 from web.commands import BadFrame
 from web.protocol import Error, ErrorCode
 
@@ -26,6 +26,7 @@ KNOWN_ERRORS = (
     EngineBusy,
     EngineStopped,
     InvalidParams,
+    NotAllowed,
     NotFound,
     PromptTooLong,
     Refused,
@@ -47,6 +48,8 @@ def error_frame(error: Exception, ref: str | None) -> Error:
             return Error("busy", str(error), ref, limit=error.limit, waiting=error.waiting)
         case NotFound():
             return Error("not_found", str(error), ref)
+        case NotAllowed():
+            return Error("not_allowed", str(error), ref)
         case Conflict():
             return Error("conflict", str(error), ref)
         case EngineStopped():

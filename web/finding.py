@@ -16,6 +16,7 @@ from storage.errors import TooShort
 from storage.excerpts import excerpt, marked
 from storage.search import Asked, Found, Hit
 from web.found_view import FoundConversation, FoundMessage, FoundView, SearchPage
+from web.permissions import person_of
 from web.services import Services
 from web.zones import day_begins, day_ends, day_of, zone_of
 
@@ -61,7 +62,7 @@ async def _find(request: Request, limit: int) -> FoundView | None:
     """None where nothing is asked for. Raises `TooShort`."""
     services: Services = request.state.services
     query, zone = request.query_params, zone_of(request)
-    asked = _asked(query, zone)
+    asked = _asked(query, zone, person_of(request))
     if not asked.query.strip():
         return None
     before = _number(query.get("before"))
@@ -69,7 +70,7 @@ async def _find(request: Request, limit: int) -> FoundView | None:
     return await run_in_threadpool(_view, found, query, zone)
 
 
-def _asked(query: QueryParams, zone: tzinfo | None) -> Asked:
+def _asked(query: QueryParams, zone: tzinfo | None, person: str) -> Asked:
     since, until = (_day(query.get(name)) for name in ("from", "to"))
     try:
         return Asked(
@@ -77,6 +78,7 @@ def _asked(query: QueryParams, zone: tzinfo | None) -> Asked:
             model=query.get("model") or None,
             since=day_begins(since, zone) if since else None,
             until=day_ends(until, zone) if until else None,
+            person=person,
         )
     except OverflowError:
         raise HTTPException(400, "That day is out of reach.") from None

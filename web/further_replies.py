@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from inference.model_loader import Tokenizing
 from inference.types import SamplingParams
 from storage.records import AskedContinuation, AskedReply, MessageRecord, NewContinuation, NewReply
-from web.beginning import Beginnings, Begun, Prepared, not_found
+from web.beginning import Beginnings, Begun, Prepared, client_id_of, not_found
 from web.commands import Continue, Regenerate
 from web.errors import Refused
 from web.generation import Prior
@@ -29,22 +29,22 @@ class FurtherReplies:
         self._prompts = prompts
         self._rereading = rereading
 
-    async def regenerate(self, command: Regenerate) -> Begun:
+    async def regenerate(self, command: Regenerate, person: str) -> Begun:
         """Another reply to the same question, or the same one once more."""
         message = await self._beginnings.message(command.conversation_id, command.message_id)
         question = await self._question_of(message)
-        asked = AskedReply(command.id, command.conversation_id, question.id)
+        asked = AskedReply(client_id_of(command.id, person), command.conversation_id, question.id)
         earlier = await self._beginnings.earlier(asked)
         if earlier is not None:
             return earlier
         await self._beginnings.refuse_while_written(command.conversation_id, message.id)
         if command.repeat:
-            return await self._repeat(asked, message)
+            return await self._repeat(asked, message, person)
         tokenizing = self._prompts.tokenizing()
         branch = await self._prompts.branch(command.conversation_id, question.parent_id)
         params = self._params_of_another(command, tokenizing, branch)
         prepared = await self._beginnings.prepare(tokenizing, branch, question.text, params)
-        return await self._begin(asked, prepared, prepared.cut_id(question.id))
+        return await self._begin(asked, prepared, prepared.cut_id(question.id), person)
 
     def _params_of_another(
         self, command: Regenerate, tokenizing: Tokenizing, branch: Branch
@@ -55,7 +55,7 @@ class FurtherReplies:
         # Whatever seed was chosen: with the same one it would be the same reply.
         return replace(self._prompts.params(tokenizing, branch.choices), seed=new_seed())
 
-    async def _repeat(self, asked: AskedReply, reply: MessageRecord) -> Begun:
+    async def _repeat(self, asked: AskedReply, reply: MessageRecord, person: str) -> Begun:
         """The same reply once more, as its record says that it came about. Raises `Refused` where that is
         not to be had.
         """
@@ -74,9 +74,10 @@ class FurtherReplies:
         reused = (reply.usage or {}).get("cached_tokens")
         request = replace(prepared.request, reuse_at_most=reused, reusable_tokens=0)
         context = prepared.context | {"left_out": list(reread.left_out), "repeats": reply.id}
-        return await self._begin(asked, replace(prepared, request=request, context=context), reread.cut_id)
+        prepared = replace(prepared, request=request, context=context)
+        return await self._begin(asked, prepared, reread.cut_id, person)
 
-    async def _begin(self, asked: AskedReply, prepared: Prepared, cut_id: str | None) -> Begun:
+    async def _begin(self, asked: AskedReply, prepared: Prepared, cut_id: str | None, person: str) -> Begun:
         new = NewReply(
             client_id=asked.client_id,
             conversation_id=asked.conversation_id,
@@ -84,16 +85,18 @@ class FurtherReplies:
             cut_id=cut_id,
             model=prepared.tokenizing.model.name,
             params=as_json(prepared.params),
+            person_id=person,
         )
         begin = self._beginnings.conversations.begin_reply
-        return await self._beginnings.begin(lambda: begin(new), prepared, asks=False)
+        return await self._beginnings.begin(lambda: begin(new), prepared, person, asks=False)
 
-    async def go_on(self, command: Continue) -> Begun:
+    async def go_on(self, command: Continue, person: str) -> Begun:
         """Let a reply that broke off go on where it ended."""
         reply = await self._beginnings.message(command.conversation_id, command.message_id)
         if reply.role == "user":
             raise not_found(command.message_id)
-        asked = AskedContinuation(command.id, command.conversation_id, reply.id)
+        client_id = client_id_of(command.id, person)
+        asked = AskedContinuation(client_id, command.conversation_id, reply.id)
         earlier = await self._beginnings.earlier(asked)
         if earlier is not None:
             return earlier
@@ -110,7 +113,7 @@ class FurtherReplies:
         )
         prepared.context["continued"] = [*(reply.context or {}).get("continued", ()), as_part(reply)]
         new = NewContinuation(
-            client_id=command.id,
+            client_id=client_id,
             conversation_id=command.conversation_id,
             reply_id=reply.id,
             cut_id=prepared.cut_id(question.id),
@@ -118,7 +121,7 @@ class FurtherReplies:
         )
         begin = self._beginnings.conversations.begin_continuation
         prior = await run_in_threadpool(Prior.of, reply)
-        return await self._beginnings.begin(lambda: begin(new), prepared, asks=False, prior=prior)
+        return await self._beginnings.begin(lambda: begin(new), prepared, person, asks=False, prior=prior)
 
     async def _question_of(self, message: MessageRecord) -> MessageRecord:
         """The message that a reply answers; a question is its own."""

@@ -38,8 +38,8 @@ CHECKPOINT_TOKENS = 64
 Conclude: TypeAlias = Callable[[str], Awaitable[protocol.InEachLanguage]]
 """Makes the `finished` frames of a stored reply, by its id."""
 
-Announce: TypeAlias = Callable[[], Awaitable[None]]
-"""Tells the pages that a conversation has no running reply any more."""
+Announce: TypeAlias = Callable[[str], Awaitable[None]]
+"""Tells the pages that a conversation has no running reply any more, by its id."""
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class Generations:
         self._running.pop(reply_id, None)
         generation.end(frame)
         with contextlib.suppress(StorageError):  # the list is told again with the next change
-            await self._announce()
+            await self._announce(generation.conversation_id)
 
     async def _follow(self, generation: Generation, stream: EventStream) -> Finished:
         """Take the engine's events until the last one, rendering and saving on the way."""

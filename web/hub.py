@@ -10,7 +10,7 @@ from datetime import tzinfo
 
 import msgspec
 
-from storage.records import DeviceRecord
+from storage.records import OWNER, DeviceRecord
 from web.device_names import device_words
 from web.generation import Generation
 from web.language import Language
@@ -68,6 +68,11 @@ class Watcher:
         self._generation: Generation | None = None
         self._seq = 0
 
+    @property
+    def person(self) -> str:
+        """Whose socket it is."""
+        return OWNER if self.device is None else self.device.person_id
+
     def post(self, frame: ServerFrame | InEachLanguage) -> None:
         """Send a frame soon, in the person's language. Of statuses and lists only the newest waits. A client
         that has left too much unread is sent away, and may come back.
@@ -115,6 +120,11 @@ class Watcher:
         if self._generation is not None:
             self._generation.unsubscribe(self._news.set)
             self._generation = None
+
+    def look_away(self) -> None:
+        """Look at no conversation any more."""
+        self.unfollow()
+        self.conversation_id = None
 
     async def next_frame(self) -> str:
         """Wait for news; the frame that tells it, made as late as can be."""
@@ -170,12 +180,21 @@ class Hub:
         """Those who look at a conversation."""
         return (w for w in tuple(self._watchers) if w.conversation_id == conversation_id)
 
-    def by_zone(self) -> dict[tzinfo | None, list[Watcher]]:
-        """All of them by the time zone that they are in."""
-        zones: dict[tzinfo | None, list[Watcher]] = {}
+    def by_place(self, person: str | None = None) -> dict[tuple[str, tzinfo | None], list[Watcher]]:
+        """A person's, or everybody's, by whose they are and the time zone that they are in."""
+        places: dict[tuple[str, tzinfo | None], list[Watcher]] = {}
         for watcher in self._watchers:
-            zones.setdefault(watcher.zone, []).append(watcher)
-        return zones
+            if person in (None, watcher.person):
+                places.setdefault((watcher.person, watcher.zone), []).append(watcher)
+        return places
+
+    def people(self) -> set[str]:
+        """The ids of those who have a page open."""
+        return {watcher.person for watcher in self._watchers}
+
+    def of(self, person: str) -> list[Watcher]:
+        """A person's."""
+        return [watcher for watcher in self._watchers if watcher.person == person]
 
     def devices(self) -> set[str]:
         """The ids of the devices that have a page open."""
@@ -186,10 +205,6 @@ class Hub:
         for watcher in tuple(self._watchers):
             if watcher.device is not None and watcher.device.id == device_id:
                 watcher.end(ended)
-
-    def owners(self) -> list[Watcher]:
-        """Those on the owner's devices."""
-        return [w for w in self._watchers if w.device is not None and w.device.kind == "owner"]
 
     def broadcast(self, frame: ServerFrame | InEachLanguage, to: Iterable[Watcher] | None = None) -> None:
         """Post a frame to everyone, or to some."""

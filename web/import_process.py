@@ -55,14 +55,14 @@ class Failed(Struct, frozen=True, tag="failed"):
 Event: TypeAlias = Counted | Item | Failed
 
 
-def import_file(path: Path, database: Database) -> Iterator[Event]:
-    """Import a file; ends with the last conversation or with `Failed`.
+def import_file(path: Path, database: Database, person: str) -> Iterator[Event]:
+    """Import a person's file; ends with the last conversation or with `Failed`.
 
     Between two conversations it rests as long as it wrote, so that other writers come in.
     """
     try:
         yield Counted(sum(1 for _ in found(path)))
-        imports = Imports(database)
+        imports = Imports(database, person)
         for each in found(path):
             started = time.perf_counter()
             yield _take(imports, each)
@@ -91,14 +91,14 @@ def _take(imports: Imports, each: Found | ImportRefused) -> Item:
     return Item(title, outcome, None, conversation_id)
 
 
-def main(file: str, database_file: str) -> None:
+def main(file: str, database_file: str, person: str) -> None:
     """Import into the database of a server that runs, which was looked at when that started."""
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     server = os.getppid()
     database = Database(Path(database_file), load_library())
     try:
-        for event in import_file(Path(file), database):
+        for event in import_file(Path(file), database, person):
             sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
             sys.stdout.buffer.flush()
             if os.getppid() != server:

@@ -30,9 +30,12 @@ DIED = "The import ended unexpectedly; what it had taken by then is kept."
 
 @dataclass(slots=True)
 class ImportJob:
-    """One import. `items` grows while it is `running`; when it is not any more, its file is gone."""
+    """One import, for a person. `items` grows while it is `running`; when it is not any more, its file is
+    gone.
+    """
 
     id: str
+    person: str
     state: Literal["running", "done", "cancelled", "failed"] = "running"
     total: int | None = None
     why: str | None = None
@@ -72,8 +75,8 @@ class ImportDesk:
         """Delete what an earlier process left behind. Only for start-up; blocks."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def take(self, chunks: AsyncIterator[bytes]) -> ImportJob:
-        """Keep a file as it arrives, and begin to import it. Raises `ImportRefused`.
+    async def take(self, chunks: AsyncIterator[bytes], person: str) -> ImportJob:
+        """Keep a person's file as it arrives, and begin to import it. Raises `ImportRefused`.
 
         The caller makes sure that the desk is not busy.
         """
@@ -81,7 +84,7 @@ class ImportDesk:
         path = self._folder / uuid4().hex
         try:
             await self._receive(path, chunks)
-            self.job = ImportJob(uuid4().hex)
+            self.job = ImportJob(uuid4().hex, person)
             self._thread = threading.Thread(target=self._run, args=(self.job, path), name="import")
             self._thread.start()
             return self.job
@@ -126,7 +129,8 @@ class ImportDesk:
 
     def _run(self, job: ImportJob, path: Path) -> None:
         """In the import's thread: from the start of the process to its end."""
-        command = [sys.executable, "-m", "web.import_process", str(path), str(self._database_file)]
+        module = [sys.executable, "-m", "web.import_process"]
+        command = [*module, str(path), str(self._database_file), job.person]
         try:
             with subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE

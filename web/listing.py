@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from starlette.concurrency import run_in_threadpool
 
 from storage.listing import Listing, Place
+from storage.people import People
 from storage.records import ConversationRecord
 from web.views import ConversationGroup, ConversationItem, ConversationPage
 from web.wording import PINNED, day_label
@@ -43,22 +44,38 @@ def place_of(words: str) -> Place:
 async def read_page(
     listing: Listing,
     is_running: Callable[[str], bool],
+    people: People,
+    person: str,
     zone: tzinfo | None,
     *,
     archived: bool = False,
     before: Place | None = None,
     until: Place | None = None,
 ) -> ConversationPage:
-    """The piece of the list after `before`, or the whole of it down to `until`."""
+    """The piece of a person's list after `before`, or the whole of it down to `until`."""
     limit = MOST if until else PAGE
-    rows = await run_in_threadpool(listing.page, limit + 1, archived=archived, before=before, until=until)
+    rows = await run_in_threadpool(
+        listing.page, limit + 1, person=person, archived=archived, before=before, until=until
+    )
     first = before is None
-    pinned = await run_in_threadpool(listing.pinned) if first and not archived else []
-    today = day_of(datetime.now(UTC), zone)
+    pinned = await run_in_threadpool(listing.pinned, person) if first and not archived else []
+    names = await run_in_threadpool(people.names)
+
+    def item(record: ConversationRecord) -> ConversationItem:
+        return ConversationItem(
+            record.id,
+            record.title,
+            place_in_words(record),
+            is_running(record.id),
+            record.pinned and record.person_id == person,
+            record.shared,
+            None if record.person_id == person else names.get(record.person_id, ""),
+        )
+
     shown = rows[:limit]
-    groups = _by_day(shown, is_running, today, zone, None if first else before)
+    groups = _by_day(shown, item, day_of(datetime.now(UTC), zone), zone, None if first else before)
     if pinned:
-        groups.insert(0, ConversationGroup(PINNED, [_item(each, is_running) for each in pinned]))
+        groups.insert(0, ConversationGroup(PINNED, [item(each) for each in pinned]))
     more = None
     if shown and (len(rows) > limit or until):
         query = {"before": place_in_words(shown[-1])} | ({"archived": "1"} if archived else {})
@@ -68,7 +85,7 @@ async def read_page(
 
 def _by_day(
     rows: Sequence[ConversationRecord],
-    is_running: Callable[[str], bool],
+    item: Callable[[ConversationRecord], ConversationItem],
     today: date,
     zone: tzinfo | None,
     before: Place | None,
@@ -77,12 +94,6 @@ def _by_day(
     groups: dict[str | date, list[ConversationItem]] = {}
     for row in rows:
         label = day_label(day_of(row.updated_at, zone), today)
-        groups.setdefault(label, []).append(_item(row, is_running))
+        groups.setdefault(label, []).append(item(row))
     above = day_label(day_of(before[0], zone), today) if before else None
     return [ConversationGroup(None if label == above else label, items) for label, items in groups.items()]
-
-
-def _item(record: ConversationRecord, is_running: Callable[[str], bool]) -> ConversationItem:
-    return ConversationItem(
-        record.id, record.title, place_in_words(record), is_running(record.id), record.pinned
-    )

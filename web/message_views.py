@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from markupsafe import Markup
@@ -22,14 +23,19 @@ _rendered = Rendered()
 
 
 def message_view(
-    record: MessageRecord, running: RunningView | None = None, siblings: Siblings | None = None
+    record: MessageRecord,
+    running: RunningView | None = None,
+    siblings: Siblings | None = None,
+    author: str | None = None,
 ) -> MessageView:
     """A message as the page shows it; `running` where it is still being written, `siblings` where it has
     some.
     """
     if record.role == "user":
         body = Markup(render_plain(record.text))
-        return MessageView(record.id, "user", record.status, body, siblings=siblings, pinned=record.pinned)
+        return MessageView(
+            record.id, "user", record.status, body, siblings=siblings, pinned=record.pinned, author=author
+        )
     if running is not None and running.reply_id == record.id:
         thought = ReasoningView(running.reasoning, running.reasoning_s, not running.thought)
         return MessageView(
@@ -59,6 +65,18 @@ def message_view(
     )
 
 
+def author_of(
+    record: MessageRecord, conversation: ConversationRecord, names: Mapping[str, str]
+) -> str | None:
+    """What the person is called who wrote a message in a conversation that others see, or in another's; empty
+    for an owner without a name. None where nobody else writes or reads.
+    """
+    author = record.person_id or conversation.person_id
+    if record.role != "user" or (conversation.shared is None and author == conversation.person_id):
+        return None
+    return names.get(author, "")
+
+
 def end_seq(record: MessageRecord) -> int:
     """Tells the end of a reply from one that it had before it went on; 0 where it has not ended."""
     return int(1000 * record.finished_at.timestamp()) if record.finished_at else 0
@@ -71,9 +89,10 @@ def transcript_view(
     system: SystemView | None,
     siblings: Mapping[str, Siblings],
     at: str | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> TranscriptView:
     """The newest messages of a branch: a long one comes to the page piece by piece. With the message `at`,
-    also those around it.
+    also those around it. `names` are people's, by their ids.
     """
     start = max(0, len(messages) - NEWEST)
     place = next((i for i, message in enumerate(messages) if message.id == at), start)
@@ -81,7 +100,10 @@ def transcript_view(
     first = max(0, place - AROUND) if near else start
     gap = bool(near) and first + len(near) < start
     shown = [*near, *messages[start:]] if gap else messages[first:]
-    views = [message_view(message, running, siblings.get(message.id)) for message in shown]
+    views = [
+        message_view(message, running, siblings.get(message.id), author_of(message, conversation, names))
+        for message in shown
+    ]
     return TranscriptView(
         views,
         conversation.cut_id,

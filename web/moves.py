@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,9 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from storage.access import Right
 from storage.errors import NotFound
+from web.announcing import announce_right
 from web.listing import BadPlace, place_of, read_page
 from web.pages import small_body
+from web.permissions import conversation_for, person_of
 from web.services import Services
 from web.zones import zone_of
 
@@ -31,6 +33,12 @@ class Switch(msgspec.Struct, forbid_unknown_fields=True):
     on: bool
 
 
+class Share(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of sharing: what the rest of the house may do."""
+
+    shared: Literal["read", "write"] | None
+
+
 async def piece(request: Request) -> Response:
     """A further piece of the list, or all of it that a page shows, as it is now."""
     services: Services = request.state.services
@@ -42,6 +50,8 @@ async def piece(request: Request) -> Response:
     page = await read_page(
         services.listing,
         services.is_running,
+        services.people,
+        person_of(request),
         zone_of(request),
         archived="archived" in asked,
         before=before,
@@ -53,54 +63,72 @@ async def piece(request: Request) -> Response:
 async def rename(request: Request) -> Response:
     """Give a conversation another title."""
     services: Services = request.state.services
+    conversation = await conversation_for(request, Right.OWN)
     try:
         body = msgspec.json.decode(await small_body(request), type=Rename)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise HTTPException(400, "A title of 1 to 200 characters is needed.") from None
-    await run_in_threadpool(services.conversations.rename, request.path_params["id"], body.title.strip())
-    await services.announce_conversations()
+    rename, title = services.conversations.rename, body.title.strip()
+    await services.announce_conversations(await run_in_threadpool(rename, conversation.id, title))
     return Response(status_code=204)
 
 
 async def pin(request: Request) -> Response:
     """Put a conversation before all others, or back."""
     services: Services = request.state.services
-    switch = await _switch(request)
-    await run_in_threadpool(services.listing.pin, request.path_params["id"], switch.on)
-    await services.announce_conversations()
+    conversation = await conversation_for(request, Right.OWN)
+    switch, pin = await _switch(request), services.listing.pin
+    await services.announce_conversations(await run_in_threadpool(pin, conversation.id, switch.on))
     return Response(status_code=204)
 
 
 async def archive(request: Request) -> Response:
     """Put a conversation out of the list, or back."""
     services: Services = request.state.services
-    switch = await _switch(request)
-    await run_in_threadpool(services.listing.archive, request.path_params["id"], switch.on)
-    await services.announce_conversations()
+    conversation = await conversation_for(request, Right.OWN)
+    switch, archive = await _switch(request), services.listing.archive
+    await services.announce_conversations(await run_in_threadpool(archive, conversation.id, switch.on))
     return Response(status_code=204)
 
 
 async def delete(request: Request) -> Response:
     """Delete a conversation so that it can be brought back for a minute; its running replies are stopped."""
     services: Services = request.state.services
-    conversation_id = request.path_params["id"]
-    for running in services.generations.in_conversation(conversation_id):
-        services.generations.stop(running.reply_id)
-    with contextlib.suppress(NotFound):  # gone already: what was asked for is so
-        await run_in_threadpool(services.listing.delete, conversation_id)
+    try:
+        conversation = await conversation_for(request, Right.OWN, even_deleted=True)
+        for running in services.generations.in_conversation(conversation.id):
+            services.generations.stop(running.reply_id)
+        await run_in_threadpool(services.listing.delete, conversation.id)
+    except NotFound:  # gone already: what was asked for is so
+        return Response(status_code=204)
     services.trash.empty_later()
-    services.announce_deleted(conversation_id, deleted=True)
-    await services.announce_conversations()
+    services.announce_deleted(conversation.id, deleted=True)
+    await services.announce_conversations(conversation)
     return Response(status_code=204)
 
 
 async def restore(request: Request) -> Response:
     """Bring a conversation back that was deleted."""
     services: Services = request.state.services
-    conversation_id = request.path_params["id"]
-    await run_in_threadpool(services.listing.restore, conversation_id)
-    services.announce_deleted(conversation_id, deleted=False)
-    await services.announce_conversations()
+    conversation = await conversation_for(request, Right.OWN, even_deleted=True)
+    await run_in_threadpool(services.listing.restore, conversation.id)
+    services.announce_deleted(conversation.id, deleted=False)
+    await services.announce_conversations(conversation)
+    return Response(status_code=204)
+
+
+async def share(request: Request) -> Response:
+    """Let the house read a conversation, or write in it; or nobody else. Who looks at it and no longer may
+    is told so.
+    """
+    services: Services = request.state.services
+    conversation = await conversation_for(request, Right.OWN)
+    try:
+        shared = msgspec.json.decode(await small_body(request), type=Share).shared
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise HTTPException(400, "Whether others may read, write or neither is needed.") from None
+    conversation = await run_in_threadpool(services.listing.share, conversation.id, shared)
+    await announce_right(services, conversation)
     return Response(status_code=204)
 
 

@@ -26,16 +26,21 @@ class NewChats:
         self._preferences = preferences
         self._shared: frozenset[str] = frozenset()
 
-    async def opening(self) -> Opening:
-        """How a new chat begins for whom nothing else is chosen."""
-        defaults = await run_in_threadpool(self._preferences.defaults_of)
-        presets = await self.presets()
+    async def opening(self, person: str) -> Opening:
+        """How a person's new chat begins where nothing else is chosen."""
+        defaults = await run_in_threadpool(self._preferences.defaults_of, person)
+        presets = await self.presets(person)
         text = next((p.text for p in presets if p.id == defaults.preset_id), self.own_prompt)
         return Opening.of(text, defaults.choices)
 
-    async def presets(self) -> Sequence[PresetRecord]:
-        """What there is to choose from."""
-        return await run_in_threadpool(self._presets.list_for)
+    async def presets(self, person: str) -> Sequence[PresetRecord]:
+        """What a person has to choose from."""
+        return await run_in_threadpool(self._presets.list_for, person)
+
+    async def name_of(self, system_prompt: str, person: str) -> str | None:
+        """What that text is called among a person's presets."""
+        presets = await self.presets(person)
+        return next((preset.name for preset in presets if preset.text == system_prompt), None)
 
     async def share(self) -> None:
         """Have the engine compute the shared presets ahead, as they are now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 
 import msgspec
@@ -14,11 +15,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from inference.types import ModelPhase, WorkerState
+from storage.access import Right
 from storage.errors import NotFound
 from storage.records import ConversationRecord, DeviceRecord
 from web.language import msgid
 from web.message_views import transcript_view
 from web.opening import Opening
+from web.permissions import conversation_for, person_of
 from web.protocol import ContextView
 from web.services import Services
 from web.sessions import device_of
@@ -43,16 +46,17 @@ VERSION = metadata.version("ondol")
 async def new_chat(request: Request) -> Response:
     """The page of a chat that has not begun."""
     services: Services = request.state.services
-    opening = await services.new_chats.opening()
-    system = await services.system_view(opening.system_prompt, opening.thinking)
-    context = await services.prompts.context_of(None, opening)
+    person = person_of(request)
+    opening = await services.new_chats.opening(person)
+    system = await services.system_view(opening.system_prompt, opening.thinking, person)
+    context = await services.prompts.context_of(opening)
     return await _page(request, None, TranscriptView([], None, system), context, opening)
 
 
 async def conversation(request: Request) -> Response:
     """The page of one conversation; `at` names a message to show, whichever branch it is in."""
     services: Services = request.state.services
-    record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
+    record = await conversation_for(request, Right.READ)
     at = request.query_params.get("at")
     leaf_id = await run_in_threadpool(services.branches.leaf_with, record.id, at) if at else None
     elsewhere = leaf_id not in (None, record.head_id)
@@ -64,13 +68,15 @@ async def conversation(request: Request) -> Response:
 async def earlier(request: Request) -> Response:
     """The messages of a branch before one of them (and after another), as a piece of the transcript."""
     services: Services = request.state.services
-    record = await run_in_threadpool(services.conversations.get, request.path_params["id"])
+    record = await conversation_for(request, Right.READ)
     before = request.query_params.get("before") or "none"
     path = (await run_in_threadpool(services.conversations.path, record.id, before))[:-1]
     after = request.query_params.get("after", "")
     start = next((i + 1 for i, message in enumerate(path) if message.id == after), 0)
     siblings = await run_in_threadpool(services.branches.siblings, record.id)
-    view = await run_in_threadpool(transcript_view, record, path[start:], None, None, siblings)
+    names = await run_in_threadpool(services.people.names)
+    shown = partial(transcript_view, record, path[start:], None, None, siblings, names=names)
+    view = await run_in_threadpool(shown)
     if start and view.earlier:
         view = replace(view, earlier=replace(view.earlier, url=f"{view.earlier.url}&after={after}"))
     html = await run_in_threadpool(
@@ -115,6 +121,11 @@ async def not_found(request: Request, error: Exception) -> Response:
     return _problem(request, 404, msgid("Not found"), message)
 
 
+async def not_allowed(request: Request, error: Exception) -> Response:
+    """What only somebody else may do."""
+    return _problem(request, 403, msgid("Not possible"), str(error))
+
+
 async def refused(request: Request, error: Exception) -> Response:
     """A request that cannot be carried out as it is."""
     assert isinstance(error, HTTPException)
@@ -150,20 +161,23 @@ async def _page(
     jump: tuple[str | None, bool] = (None, False),
 ) -> Response:
     services: Services = request.state.services
-    presenter = services.presenter(request)
-    presets = await services.new_chats.presets() if opening else ()
+    presenter, person = services.presenter(request), person_of(request)
+    presets = await services.new_chats.presets(person) if opening else ()
     page = ChatPage(
         conversation_id=record.id if record else None,
         title=record.title if record else None,
         transcript=transcript,
-        conversations=await services.listed(zone_of(request)),
+        conversations=await services.listed(person, zone_of(request)),
         status=services.status_frame(presenter.language),
         context=context,
         examples=EXAMPLES,
         version=VERSION,
-        presets=choice_of(presets, services.new_chats.own_prompt, opening.system_prompt if opening else ""),
+        presets=choice_of(
+            presets, services.new_chats.own_prompt, opening.system_prompt if opening else "", person
+        ),
         opening=msgspec.json.encode(opening).decode() if opening else "",
         sharing=_sharing(services, device_of(request)),
+        right=await run_in_threadpool(services.right_view, record, person) if record else None,
         at=jump[0],
         elsewhere=jump[1],
     )

@@ -22,18 +22,28 @@ MAX_GUESSES = 50
 
 
 class Outcome(StrEnum):
-    """What came of a code."""
+    """Why a code lets nobody in."""
 
-    PAIRED = "paired"
     WRONG = "wrong"
     EXPIRED = "expired"
     USED = "used"
+
+
+@dataclass(frozen=True, slots=True)
+class Invited:
+    """Whose a device will be: that of a person, or of somebody new (`person_id` None), who is called `name`
+    or like the device.
+    """
+
+    person_id: str | None = None
+    name: str = ""
 
 
 @dataclass(slots=True)
 class _Code:
     digest: bytes
     expires_at: float
+    whose: Invited
     used: bool = False
     guesses: int = 0
 
@@ -57,15 +67,15 @@ class PairingCodes:
         self._draw = draw
         self._codes: deque[_Code] = deque(maxlen=MAX_REMEMBERED)
 
-    def issue(self) -> str:
-        """A new code. Of the good ones the oldest ends when there are too many."""
+    def issue(self, whose: Invited = Invited()) -> str:
+        """A new code, for a device of that person. Of the good ones the oldest ends if there are too many."""
         code = self._draw()
         for earlier in self._live()[: -MAX_LIVE + 1]:
             earlier.expires_at = self._clock()
-        self._codes.append(_Code(_digest(code), self._clock() + CODE_LIFE_S))
+        self._codes.append(_Code(_digest(code), self._clock() + CODE_LIFE_S, whose))
         return code
 
-    def redeem(self, code: str) -> Outcome:
+    def redeem(self, code: str) -> Outcome | Invited:
         """Use a code up; spaces and hyphens don't matter. Of any number of tries exactly one succeeds."""
         digest = _digest("".join(character for character in code if character not in " -"))
         found = None
@@ -81,7 +91,7 @@ class PairingCodes:
         if not self._is_live(found):
             return Outcome.EXPIRED
         found.used = True
-        return Outcome.PAIRED
+        return found.whose
 
     def _live(self) -> list[_Code]:
         return [code for code in self._codes if self._is_live(code)]

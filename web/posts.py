@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from storage.access import Right
 from web.announcing import announce_begun
 from web.commands import MAX_TEXT_BYTES, Count, decode_long
 from web.errors import KNOWN_ERRORS, error_frame
 from web.hub import in_words_of
+from web.permissions import message_for, permit, person_of
 from web.protocol import Counted, ServerFrame, encode
 from web.services import Services
 
@@ -25,12 +26,13 @@ async def command(request: Request) -> Response:
     ref = None
     try:
         asked = decode_long(await _body(request))
-        ref = asked.id
+        ref, person = asked.id, person_of(request)
+        await permit(asked, person, services)
         frame: ServerFrame
         if isinstance(asked, Count):
-            frame = Counted(asked.id, await services.turns.count(asked))
+            frame = Counted(asked.id, await services.turns.count(asked, person))
         else:
-            frames = await announce_begun(asked.id, await services.turns.begin(asked), services)
+            frames = await announce_begun(asked.id, await services.turns.begin(asked, person), services)
             frame = frames[language.code]
     except KNOWN_ERRORS as error:
         frame = in_words_of(language, error_frame(error, ref))
@@ -39,9 +41,7 @@ async def command(request: Request) -> Response:
 
 async def source(request: Request) -> Response:
     """The text of a message as it was written: markdown, for a reply."""
-    services: Services = request.state.services
-    message = await run_in_threadpool(services.conversations.message, request.path_params["id"])
-    return PlainTextResponse(message.text)
+    return PlainTextResponse((await message_for(request, Right.READ)).text)
 
 
 async def _body(request: Request) -> bytes:

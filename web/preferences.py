@@ -11,10 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from inference.errors import InvalidParams
-from storage.records import DefaultsRecord
+from storage.access import Right
+from storage.records import OWNER, ConversationRecord, DefaultsRecord
 from web.commands import Id
 from web.opening import MAX_SYSTEM_PROMPT, Chosen, Opening
 from web.pages import small_body
+from web.permissions import conversation_for, message_for, person_of
 from web.protocol import Pinned
 from web.services import Services
 from web.settings_view import (
@@ -46,13 +48,13 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def sheet(request: Request) -> Response:
     """The inside of the sheet, for a conversation or for a chat that has not begun."""
     services: Services = request.state.services
-    conversation_id = request.path_params.get("id")
-    if conversation_id is None:
-        opening = await services.new_chats.opening()
-    else:
-        conversation = await run_in_threadpool(services.conversations.get, conversation_id)
+    person, conversation = person_of(request), None
+    if "id" in request.path_params:
+        conversation = await conversation_for(request, Right.READ)
         opening = Opening.of(conversation.system_prompt, conversation.choices)
-    view = await _settings_view(services, opening, conversation_id)
+    else:
+        opening = await services.new_chats.opening(person)
+    view = await _settings_view(services, opening, conversation, person)
     return HTMLResponse(await run_in_threadpool(services.presenter(request).settings, view))
 
 
@@ -61,19 +63,19 @@ async def preview(request: Request) -> Response:
     services: Services = request.state.services
     opening = await read_body(request, Opening)
     choices = opening.choices
-    system = await services.system_view(opening.system_prompt, choices.thinking)
+    system = await services.system_view(opening.system_prompt, choices.thinking, person_of(request))
     html = await run_in_threadpool(services.presenter(request).system, system)
-    context = await services.prompts.context_of(None, opening)
+    context = await services.prompts.context_of(opening)
     return JSONResponse({"system_html": html, "context": msgspec.to_builtins(context)})
 
 
 async def choose(request: Request) -> Response:
     """Change what a conversation was given; the next reply follows it."""
     services: Services = request.state.services
+    conversation = await conversation_for(request, Right.OWN)
     opening = await read_body(request, Opening)
-    choices, conversation_id = opening.choices, request.path_params["id"]
-    save = services.preferences.choose
-    conversation = await run_in_threadpool(save, conversation_id, opening.system_prompt, choices)
+    choices, save = opening.choices, services.preferences.choose
+    conversation = await run_in_threadpool(save, conversation.id, opening.system_prompt, choices)
     await services.announce_settings(conversation)
     return Response(status_code=204)
 
@@ -83,17 +85,19 @@ async def keep_defaults(request: Request) -> Response:
     services: Services = request.state.services
     asked = await read_body(request, Defaults)
     defaults = DefaultsRecord(asked.choices, asked.preset_id)
+    person = person_of(request)
     if asked.preset_id is not None:
-        await run_in_threadpool(services.presets.get, asked.preset_id)
-    await run_in_threadpool(services.preferences.keep_defaults, defaults)
+        await run_in_threadpool(services.presets.get, asked.preset_id, person)
+    await run_in_threadpool(services.preferences.keep_defaults, defaults, person)
     return Response(status_code=204)
 
 
 async def pin(request: Request) -> Response:
     """Pin a message, or unpin it."""
     services: Services = request.state.services
+    message = await message_for(request, Right.WRITE)
     asked = await read_body(request, Pin)
-    message = await run_in_threadpool(services.preferences.pin, request.path_params["id"], asked.pinned)
+    message = await run_in_threadpool(services.preferences.pin, message.id, asked.pinned)
     conversation = await run_in_threadpool(services.conversations.get, message.conversation_id)
     frame = Pinned(message.id, message.pinned, await services.prompts.context_of(conversation))
     services.hub.broadcast(frame, to=services.hub.watching(conversation.id))
@@ -122,7 +126,9 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     return asked
 
 
-async def _settings_view(services: Services, opening: Opening, conversation_id: str | None) -> SettingsView:
+async def _settings_view(
+    services: Services, opening: Opening, conversation: ConversationRecord | None, person: str
+) -> SettingsView:
     tokenizing, new_chats = services.engine.tokenizing, services.new_chats
     model, thinking = None, None
     if tokenizing is not None:
@@ -134,8 +140,12 @@ async def _settings_view(services: Services, opening: Opening, conversation_id: 
         fields=field_views(choices, model),
         stop=stop_view(choices, model),
         thinking=thinking,
-        presets=choice_of(await new_chats.presets(), new_chats.own_prompt, opening.system_prompt),
+        presets=choice_of(
+            await new_chats.presets(person), new_chats.own_prompt, opening.system_prompt, person
+        ),
         system_prompt=opening.system_prompt,
         longest_prompt=MAX_SYSTEM_PROMPT,
-        conversation_id=conversation_id,
+        conversation_id=conversation.id if conversation else None,
+        is_own=conversation is None or conversation.person_id == person,
+        is_owner=person == OWNER,
     )

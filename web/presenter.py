@@ -24,12 +24,14 @@ from web.settings_view import SettingsView
 from web.status_view import StatusView
 from web.token_table import LIMITS, TokensPage, TokenTable, spaces_shown
 from web.views import (
+    AccountView,
     ChatPage,
     ConversationPage,
     DeviceListView,
     InvitationView,
     MessageView,
     PresetView,
+    RightView,
     SystemView,
     TranscriptView,
 )
@@ -93,9 +95,13 @@ class Presenter:
         """The page that a browser keeps for when this server cannot be reached."""
         return self._render("offline.html")
 
-    def pairing(self, *, encrypted: bool) -> str:
-        """The page of a device that was not let in."""
-        return self._render("pair.html", encrypted=encrypted)
+    def pairing(self, *, encrypted: bool, by_password: bool) -> str:
+        """The page of a device that was not let in; `by_password` where somebody has one."""
+        return self._render("pair.html", encrypted=encrypted, by_password=by_password)
+
+    def account(self, account: AccountView) -> str:
+        """The page about oneself."""
+        return self._render("you.html", account=account)
 
     def devices(self, listed: DeviceListView) -> str:
         """The list of devices in the owner's sheet."""
@@ -112,6 +118,10 @@ class Presenter:
     def system(self, system: SystemView | None) -> str:
         """The system text above the messages; empty where there is none."""
         return self._render("_system.html", system=system)
+
+    def right(self, right: RightView) -> str:
+        """The line over a conversation that is shared; empty over others."""
+        return self._render("_right.html", right=right)
 
     def presets(self, presets: Sequence[PresetView]) -> str:
         """The choice of presets for a new chat."""

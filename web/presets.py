@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from web.commands import Id
 from web.opening import MAX_SYSTEM_PROMPT
+from web.permissions import person_of
 from web.preferences import read_body
 from web.protocol import PresetList
 from web.services import Services
@@ -40,10 +41,12 @@ async def save(request: Request) -> Response:
     except msgspec.ValidationError:
         raise HTTPException(400, "A preset's id has letters, digits, - and _ only.") from None
     asked = await read_body(request, PresetBody)
-    known = await services.new_chats.presets()
-    if len(known) >= MAX_PRESETS and not any(preset.id == preset_id for preset in known):
-        raise HTTPException(409, f"There are {len(known)} presets already; delete one first.")
-    await run_in_threadpool(services.presets.save, preset_id, asked.name.strip(), asked.text, asked.shared)
+    person = person_of(request)
+    own = [each for each in await services.new_chats.presets(person) if each.person == person]
+    if len(own) >= MAX_PRESETS and not any(preset.id == preset_id for preset in own):
+        raise HTTPException(409, f"There are {len(own)} presets already; delete one first.")
+    save, name = services.presets.save, asked.name.strip()
+    await run_in_threadpool(save, preset_id, name, asked.text, asked.shared, person)
     await _changed(services)
     return Response(status_code=204)
 
@@ -51,15 +54,16 @@ async def save(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """Delete a preset. Chats that began with it keep its text."""
     services: Services = request.state.services
-    await run_in_threadpool(services.presets.delete, request.path_params["id"])
+    await run_in_threadpool(services.presets.delete, request.path_params["id"], person_of(request))
     await _changed(services)
     return Response(status_code=204)
 
 
 async def _changed(services: Services) -> None:
-    await services.new_chats.share()
-    opening = await services.new_chats.opening()
-    choice = choice_of(
-        await services.new_chats.presets(), services.new_chats.own_prompt, opening.system_prompt
-    )
-    services.hub.broadcast(await services.in_each_language(lambda p: PresetList(p.presets(choice))))
+    new_chats = services.new_chats
+    await new_chats.share()
+    for person in services.hub.people():
+        opening, presets = await new_chats.opening(person), await new_chats.presets(person)
+        choice = choice_of(presets, new_chats.own_prompt, opening.system_prompt, person)
+        frames = await services.in_each_language(lambda p, shown=choice: PresetList(p.presets(shown)))  # type: ignore[misc]
+        services.hub.broadcast(frames, to=services.hub.of(person))

@@ -55,15 +55,15 @@ class Prompts:
             raise Refused("model_loading", f"The model is not here yet: {self._engine.status.message}")
         return self._engine.tokenizing
 
-    async def branch(
-        self, conversation_id: str | None, leaf_id: str | None, opening: Opening | None = None
-    ) -> Branch:
-        """The branch that ends in a message; None: before the first. `opening` is how a conversation that has
-        not begun is to be. Raises `NotFound`.
+    async def before_the_first(self, opening: Opening | None, person: str) -> Branch:
+        """The branch of a conversation that has not begun. `opening` is how it is to be; None: as that person
+        likes theirs.
         """
-        if conversation_id is None:
-            opening = opening or await self._new_chats.opening()
-            return Branch(opening.system_prompt, None, (), opening.choices)
+        opening = opening or await self._new_chats.opening(person)
+        return Branch(opening.system_prompt, None, (), opening.choices)
+
+    async def branch(self, conversation_id: str, leaf_id: str | None) -> Branch:
+        """The branch that ends in a message; None: before the first. Raises `NotFound`."""
         conversation = await run_in_threadpool(self._conversations.get, conversation_id)
         return await run_in_threadpool(self._branch_at, conversation, leaf_id)
 
@@ -79,19 +79,17 @@ class Prompts:
         """The context bar with a draft after the branch."""
         return await run_in_threadpool(self._measure, self.tokenizing(), branch, text)
 
-    async def context_of(
-        self, conversation: ConversationRecord | None, opening: Opening | None = None
-    ) -> ContextView | None:
-        """The context bar over an empty draft; None before the tokenizer is there. `opening` is how a new
-        chat is to be.
+    async def context_of(self, at: ConversationRecord | Opening) -> ContextView | None:
+        """The context bar over an empty draft, of a conversation or of a new chat; None before the tokenizer
+        is there.
         """
         tokenizing = self._engine.tokenizing
         if tokenizing is None:
             return None
-        if conversation is None:
-            branch = await self.branch(None, None, opening)
+        if isinstance(at, Opening):
+            branch = Branch(at.system_prompt, None, (), at.choices)
         else:
-            branch = await run_in_threadpool(self._branch_at, conversation, conversation.head_id)
+            branch = await run_in_threadpool(self._branch_at, at, at.head_id)
         return await run_in_threadpool(self._measure, tokenizing, branch, "")
 
     def prompt_ids(self, conversation: ConversationRecord, leaf_id: str) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ ErrorCode: TypeAlias = Literal[
     "internal",
     "model_failed",
     "model_loading",
+    "not_allowed",
     "not_found",
     "storage",
     "too_long",
@@ -181,6 +182,16 @@ class ConversationDeleted(Struct, frozen=True, tag="conversation_deleted", tag_f
     deleted: bool
 
 
+class ChatRight(Struct, frozen=True, tag="right", tag_field="type"):
+    """What this person may do with a conversation changed; with `none` it is hidden from now on. `html` says
+    so. Goes to every watcher, each their own.
+    """
+
+    conversation_id: str
+    right: Literal["none", "read", "write", "own"]
+    html: str
+
+
 class ChatSettings(Struct, frozen=True, tag="settings", tag_field="type"):
     """What was chosen for a conversation changed, perhaps on another device. Goes to every watcher.
 
@@ -237,6 +248,7 @@ ServerFrame: TypeAlias = (
     | StatusFrame
     | Conversations
     | ConversationDeleted
+    | ChatRight
     | ChatSettings
     | Pinned
     | PresetList

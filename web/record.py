@@ -10,9 +10,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from inference.context import reserve_for
+from storage.access import Right
 from storage.errors import NotFound
 from storage.records import Choices, Json, MessageRecord
 from web.errors import Refused
+from web.permissions import reply_for
 from web.review_views import KVView, ParamsForm, PartView, PathView, ReadView, RecordView
 from web.scorings import ran_on
 from web.services import Services
@@ -34,26 +36,18 @@ BEGINNING = 80
 async def sheet(request: Request) -> Response:
     """The inside of the sheet of one reply."""
     services: Services = request.state.services
-    view = await run_in_threadpool(_record_view, services, request.path_params["id"])
+    view = await run_in_threadpool(_record_view, services, await reply_for(request, Right.READ))
     return HTMLResponse(await run_in_threadpool(services.presenter(request).record, view))
 
 
 async def prompt(request: Request) -> Response:
     """What the model read before a reply, as text, special tokens included."""
     services: Services = request.state.services
-    return PlainTextResponse(await run_in_threadpool(_prompt_text, services, request.path_params["id"]))
+    reply = await reply_for(request, Right.READ)
+    return PlainTextResponse(await run_in_threadpool(_prompt_text, services, reply))
 
 
-def find_reply(services: Services, reply_id: str) -> MessageRecord:
-    """A reply. Raises `NotFound`, for other messages too."""
-    reply = services.conversations.message(reply_id)
-    if reply.role != "assistant":
-        raise NotFound(f"There is no reply {reply_id}.")
-    return reply
-
-
-def _prompt_text(services: Services, reply_id: str) -> str:
-    reply = find_reply(services, reply_id)
+def _prompt_text(services: Services, reply: MessageRecord) -> str:
     try:
         ids = services.rereading.of(reply).prompt_ids
     except Refused as refused:
@@ -62,8 +56,7 @@ def _prompt_text(services: Services, reply_id: str) -> str:
     return "".join(piece.text for piece in pieces.split(ids))
 
 
-def _record_view(services: Services, reply_id: str) -> RecordView:
-    reply = find_reply(services, reply_id)
+def _record_view(services: Services, reply: MessageRecord) -> RecordView:
     context, usage = reply.context or {}, reply.usage or {}
     siblings = services.branches.siblings(reply.conversation_id).get(reply.id)
     obstacle = _obstacle(services, reply)
@@ -74,7 +67,7 @@ def _record_view(services: Services, reply_id: str) -> RecordView:
         finish_reason=reply.finish_reason,
         interrupted=reply.status == "interrupted",
         path=_path(usage, reply.timings or {}, context),
-        read=_read(services, usage, context) if usage and "window" in context else None,
+        read=_read(services, reply, usage, context) if usage and "window" in context else None,
         kv=_kv(usage, then),
         params=list(params_in_words(reply.params or {}).items()),
         seed=(reply.params or {}).get("seed"),
@@ -135,7 +128,7 @@ def _path(usage: Json, timings: Json, context: Json) -> PathView:
     )
 
 
-def _read(services: Services, usage: Json, context: Json) -> ReadView:
+def _read(services: Services, reply: MessageRecord, usage: Json, context: Json) -> ReadView:
     window, warm, prompt = context["window"], usage["cached_tokens"], usage["prompt_tokens"]
     begun, written = context.get("begun", 0), usage["completion_tokens"]
     sizes = {name: context[name] for name in ("system", "pinned", "history", "question")}
@@ -153,7 +146,7 @@ def _read(services: Services, usage: Json, context: Json) -> ReadView:
         warm_share=_share(warm, window),
         prompt_share=_share(prompt, window),
         used_share=_share(prompt + written, window),
-        left_out=[_beginning(services, message_id) for message_id in context["left_out"]],
+        left_out=[_beginning(services, each, reply.conversation_id) for each in context["left_out"]],
         lost=context.get("reuse_lost"),
     )
 
@@ -162,10 +155,10 @@ def _share(tokens: int, window: int) -> float:
     return min(100.0, 100 * tokens / max(1, window))
 
 
-def _beginning(services: Services, message_id: str) -> tuple[str, str]:
-    """Whose message it is, and how it begins."""
+def _beginning(services: Services, message_id: str, conversation_id: str) -> tuple[str, str]:
+    """Whose message it is, and how it begins. Records that were imported may name what is elsewhere."""
     try:
-        message = services.conversations.message(message_id)
+        message = services.conversations.message(message_id, conversation_id)
     except NotFound:
         return "user", ""
     text = " ".join(message.text[: 2 * BEGINNING].split())

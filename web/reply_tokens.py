@@ -15,11 +15,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from inference.pieces import Piece, Pieces
 from inference.scoring import TokenScores
+from storage.access import Right
 from storage.errors import NotFound
 from storage.records import MessageRecord, ScoresRecord
 from web.errors import KNOWN_ERRORS, Refused
 from web.pages import refusal_of
-from web.record import find_reply
+from web.permissions import reply_for
 from web.review_views import ReplyTokensPage
 from web.services import Services
 
@@ -32,10 +33,9 @@ MOST = 2_000
 async def page(request: Request) -> Response:
     """The page of one reply's tokens."""
     services: Services = request.state.services
-    reply_id = request.path_params["id"]
-    reply = await run_in_threadpool(find_reply, services, reply_id)
-    kept = await services.scorings.kept(reply_id)
-    state = await services.scorings.progress(reply_id)
+    reply = await reply_for(request, Right.READ)
+    kept = await services.scorings.kept(reply.id)
+    state = await services.scorings.progress(reply.id)
     conversation = await run_in_threadpool(services.conversations.get, reply.conversation_id)
     tokenizing = services.engine.tokenizing
     view = ReplyTokensPage(
@@ -58,7 +58,7 @@ async def window(request: Request) -> Response:
     """Some of the tokens, from the one with the number `from`, counted from 0."""
     services: Services = request.state.services
     start, count = _number(request, "from", 0), min(MOST, _number(request, "count", WINDOW))
-    reply = await run_in_threadpool(find_reply, services, request.path_params["id"])
+    reply = await reply_for(request, Right.READ)
     kept = await services.scorings.kept(reply.id)
     body = await run_in_threadpool(_window, reply, kept, _pieces_for(services, reply), start, count)
     return JSONResponse(body)
@@ -67,7 +67,7 @@ async def window(request: Request) -> Response:
 async def progress(request: Request) -> Response:
     """How far the scoring of a reply is."""
     services: Services = request.state.services
-    state = await services.scorings.progress(request.path_params["id"])
+    state = await services.scorings.progress((await reply_for(request, Right.READ)).id)
     sentence = services.languages.of(request).sentence(state.error)
     return JSONResponse({**asdict(state), "error": sentence})
 
@@ -75,10 +75,9 @@ async def progress(request: Request) -> Response:
 async def begin(request: Request) -> Response:
     """Have a reply scored. Repeated, it does nothing twice."""
     services: Services = request.state.services
-    reply_id = request.path_params["id"]
-    await run_in_threadpool(find_reply, services, reply_id)
+    reply = await reply_for(request, Right.READ)
     try:
-        await services.scorings.begin(reply_id)
+        await services.scorings.begin(reply.id)
     except NotFound:
         raise
     except KNOWN_ERRORS as error:
@@ -89,7 +88,7 @@ async def begin(request: Request) -> Response:
 async def stop(request: Request) -> Response:
     """Have the scoring of a reply end."""
     services: Services = request.state.services
-    reply = await run_in_threadpool(find_reply, services, request.path_params["id"])
+    reply = await reply_for(request, Right.READ)
     services.scorings.stop(reply.id)
     return Response(status_code=204)
 

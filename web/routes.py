@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 from web import (
+    account,
     compare,
     device_list,
     devices,
@@ -37,6 +38,12 @@ def routes() -> list[BaseRoute]:
         Route("/api/pairing-code", devices.invite, methods=["POST"]),
         Route("/api/devices", device_list.piece),
         Route("/api/devices/{id}/rename", device_list.rename, methods=["POST"]),
+        Route("/you", account.page),
+        Route("/api/you/rename", account.rename, methods=["POST"]),
+        Route("/api/you/password", account.password, methods=["POST"]),
+        Route("/api/you/devices/{id}/disconnect", account.disconnect, methods=["POST"]),
+        Route("/api/people/{id}/remove-password", device_list.remove_password, methods=["POST"]),
+        Route("/api/people/{id}/rename", device_list.rename_person, methods=["POST"]),
         Route("/api/devices/{id}/disconnect", device_list.disconnect, methods=["POST"]),
         Route(PAIR_PATH, devices.connected),
         Route(PAIR_PATH, devices.pair, methods=["POST"]),
@@ -81,6 +88,7 @@ def _chat_routes() -> list[BaseRoute]:
         Route("/api/conversations/{id}/rename", moves.rename, methods=["POST"]),
         Route("/api/conversations/{id}/pin", moves.pin, methods=["POST"]),
         Route("/api/conversations/{id}/archive", moves.archive, methods=["POST"]),
+        Route("/api/conversations/{id}/share", moves.share, methods=["POST"]),
         Route("/api/conversations/{id}/delete", moves.delete, methods=["POST"]),
         Route("/api/conversations/{id}/restore", moves.restore, methods=["POST"]),
         Route("/api/messages/{id}/text", posts.source),

@@ -12,9 +12,11 @@ from starlette.requests import HTTPConnection
 from inference.engine import Engine
 from inference.text_pieces import TokenizerShelf
 from inference.types import ModelPhase
+from storage.access import Access, Right, right_of
 from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.listing import Listing
+from storage.people import People
 from storage.preferences import Preferences
 from storage.presets import Presets
 from storage.records import ConversationRecord, MessageRecord
@@ -28,7 +30,7 @@ from web.imports import ImportDesk
 from web.language import Language
 from web.languages import Languages
 from web.listing import read_page
-from web.message_views import NEWEST, message_view, transcript_view
+from web.message_views import NEWEST, author_of, message_view, transcript_view
 from web.new_chats import NewChats
 from web.presenter import Presenter
 from web.prompts import Prompts
@@ -39,7 +41,7 @@ from web.sharing import Sharing
 from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
-from web.views import ConversationPage, MessageView, SystemView, TranscriptView
+from web.views import ConversationPage, MessageView, RightView, SystemView, TranscriptView
 from web.wording import runs_in_words, size_in_words
 
 
@@ -58,6 +60,8 @@ class Services:
     """Made by the app's lifespan, read by handlers. `presenters` has one for each language, by its code."""
 
     engine: Engine
+    access: Access
+    people: People
     conversations: Conversations
     branches: Branches
     listing: Listing
@@ -108,10 +112,14 @@ class Services:
         """Tell every page that the model's state changed."""
         self.hub.broadcast({language.code: self.status_frame(language) for language in self.languages})
 
-    async def announce_conversations(self) -> None:
-        """Tell every page that the conversation list changed: its first piece, by the day where they are."""
-        for zone, watchers in self.hub.by_zone().items():
-            page = await self.listed(zone)
+    async def announce_conversations(self, changed: ConversationRecord | None = None) -> None:
+        """Tell every page that the conversation list changed: its first piece, by the day where they are.
+
+        What `changed` and is not shared is in its own person's list alone. None: anything may have changed.
+        """
+        only = changed.person_id if changed is not None and changed.shared is None else None
+        for (person, zone), watchers in self.hub.by_place(only).items():
+            page = await self.listed(person, zone)
             frames = await self.in_each_language(
                 lambda p, page=page: protocol.Conversations(p.conversations(page, None))  # type: ignore[misc]
             )
@@ -122,13 +130,19 @@ class Services:
         frame = protocol.ConversationDeleted(conversation_id, deleted)
         self.hub.broadcast(frame, to=self.hub.watching(conversation_id))
 
+    def right_view(self, conversation: ConversationRecord, person: str) -> RightView:
+        """What a person may do with a conversation. Blocks."""
+        right = right_of(person, conversation)
+        owner = None if right is Right.OWN else self.people.names().get(conversation.person_id, "")
+        return RightView(right.word if right else "none", owner, conversation.shared)
+
     def is_running(self, conversation_id: str) -> bool:
         """Whether a reply is being written in a conversation."""
         return bool(self.generations.in_conversation(conversation_id))
 
-    async def listed(self, zone: tzinfo | None) -> ConversationPage:
-        """The first piece of the conversation list."""
-        return await read_page(self.listing, self.is_running, zone)
+    async def listed(self, person: str, zone: tzinfo | None) -> ConversationPage:
+        """The first piece of a person's conversation list."""
+        return await read_page(self.listing, self.is_running, self.people, person, zone)
 
     async def transcript(self, conversation: ConversationRecord, at: str | None = None) -> Shown:
         """The branch of a conversation that is looked at, as its page shows it now, and its context bar. With
@@ -138,8 +152,11 @@ class Services:
         messages = await run_in_threadpool(self._path, conversation)
         siblings = await run_in_threadpool(self.branches.siblings, conversation.id)
         now = running.view() if running else None
-        system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
-        view = await run_in_threadpool(transcript_view, conversation, messages, now, system, siblings, at)
+        system = await self._system_of(conversation)
+        names = await run_in_threadpool(self.people.names)
+        view = await run_in_threadpool(
+            transcript_view, conversation, messages, now, system, siblings, at, names
+        )
         # Counting a long conversation takes a while: its page asks for it once it is there.
         context = await self.prompts.context_of(conversation) if len(messages) <= NEWEST else None
         return Shown(view, context, running, now.seq if now else 0)
@@ -150,17 +167,19 @@ class Services:
     def message(self, record: MessageRecord, running: RunningView | None = None) -> MessageView:
         """One message as the page shows it. Blocks."""
         siblings = self.branches.siblings(record.conversation_id).get(record.id)
-        return message_view(record, running, siblings)
+        conversation = self.conversations.get(record.conversation_id)
+        return message_view(record, running, siblings, author_of(record, conversation, self.people.names()))
 
-    async def system_view(self, system_prompt: str, thinking: bool | None = None) -> SystemView | None:
-        """The system text that the model reads: ours, or what its chat template adds where there is none."""
+    async def system_view(self, system_prompt: str, thinking: bool | None, person: str) -> SystemView | None:
+        """The system text that the model reads: ours, or what its chat template adds where there is none. It
+        has its name where it is a preset of that person's.
+        """
         tokenizing = self.engine.tokenizing
         if system_prompt:
-            presets = await self.new_chats.presets()
             return SystemView(
                 system_prompt,
                 folded=tokenizing is not None and not tokenizing.tokenizer.template.takes_system,
-                name=next((preset.name for preset in presets if preset.text == system_prompt), None),
+                name=await self.new_chats.name_of(system_prompt, person),
                 shared=self.new_chats.is_shared(system_prompt),
             )
         if tokenizing is None:
@@ -169,9 +188,13 @@ class Services:
         added = template.default_system(self.engine.config.thinking if thinking is None else thinking)
         return SystemView(added, by_template=True) if added else None
 
+    async def _system_of(self, conversation: ConversationRecord) -> SystemView | None:
+        choices = conversation.choices
+        return await self.system_view(conversation.system_prompt, choices.thinking, conversation.person_id)
+
     async def announce_settings(self, conversation: ConversationRecord) -> None:
         """Tell those who watch a conversation what was chosen for it."""
-        system = await self.system_view(conversation.system_prompt, conversation.choices.thinking)
+        system = await self._system_of(conversation)
         context = await self.prompts.context_of(conversation)
         frames = await self.in_each_language(
             lambda p: protocol.ChatSettings(conversation.id, p.system(system), context)

@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from storage.conversations import utc_now
 from storage.devices import SESSION_AGE, Devices
 from storage.errors import StorageError
-from storage.records import DeviceKind, DeviceRecord
+from storage.records import DeviceRecord
 from web.device_names import device_name
 from web.languages import Languages
+from web.pairing import Invited
 from web.waiting import admit
 
 NOTICE_EVERY = timedelta(minutes=5)
@@ -60,21 +61,33 @@ class Sessions:
             await run_in_threadpool(self.notice, device.id)
         return device
 
-    async def begin(
-        self, response: Response, user_agent: str, kind: DeviceKind, before: DeviceRecord | None
-    ) -> DeviceRecord:
-        """A new session, whose cookie the response carries; what the browser held `before` ends.
-
-        Raises `TooManyDevices`.
+    async def begin(self, request: Request, response: Response, whose: Invited) -> DeviceRecord:
+        """A new session for the browser that asks, whose cookie the response carries; what it held before
+        ends. Raises `TooManyDevices`.
         """
-        token = secrets.token_urlsafe(32)
-        name, replaced = device_name(user_agent), before.id if before else None
-        device = await run_in_threadpool(self.devices.add, _digest(token), name, kind, replaced)
+        token, earlier, before = (
+            secrets.token_urlsafe(32),
+            request.cookies.get(self.cookie),
+            device_of(request),
+        )
+        device = await run_in_threadpool(
+            self.devices.add,
+            _digest(token),
+            device_name(request.headers.get("user-agent", "")),
+            whose.person_id,
+            before.id if before else None,
+            whose.name,
+            _digest(earlier) if earlier else None,
+        )
         age = int(SESSION_AGE.total_seconds())
         response.set_cookie(
             self.cookie, token, max_age=age, path="/", secure=self.secure, httponly=True, samesite="strict"
         )
         return device
+
+    def forget(self, response: Response) -> None:
+        """Have the browser forget its cookie."""
+        response.delete_cookie(self.cookie, path="/", secure=self.secure, httponly=True, samesite="strict")
 
     def notice(self, device_id: str) -> None:
         """The device was here now. Blocks."""

@@ -106,6 +106,8 @@ class SettingsView:
     system_prompt: str
     longest_prompt: int
     conversation_id: str | None
+    is_own: bool
+    is_owner: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +129,15 @@ def stop_view(choices: Choices, model: ModelDefaults | None) -> StopView:
     return StopView(*STOP, default=default or msgid("none"), value="\n".join(choices.params.get("stop", ())))
 
 
-def choice_of(presets: Sequence[PresetRecord], own_prompt: str, system_prompt: str) -> list[PresetView]:
-    """The presets to choose from; the one whose text it is is chosen."""
+def choice_of(
+    presets: Sequence[PresetRecord], own_prompt: str, system_prompt: str, person: str
+) -> list[PresetView]:
+    """The presets from which a person may choose; the one whose text it is is chosen."""
     views = [PresetView("", OWN_PRESET, own_prompt, system_prompt == own_prompt)]
     for preset in presets:
         chosen = preset.text == system_prompt and not any(view.chosen for view in views)
-        views.append(PresetView(preset.id, preset.name, preset.text, chosen, preset.shared))
+        is_own = preset.person == person
+        views.append(PresetView(preset.id, preset.name, preset.text, chosen, preset.shared, is_own))
     return views
 
 

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from inference.tally import RunningReply
-from storage.conversations import Conversations
+from storage.access import Access, Right
 from storage.errors import NotFound
+from web.permissions import person_of
 from web.services import Services
 from web.status_view import ChatLine, StatusView, memory_view, plots_of
 
@@ -39,7 +40,7 @@ async def _view(request: Request) -> StatusView:
         status=services.status_frame(services.languages.of(request)),
         engine=engine,
         memory=memory_view(engine, engine.model, engine.plan) if engine.model and engine.plan else None,
-        chats=await run_in_threadpool(_chats, services.conversations, engine.running),
+        chats=await run_in_threadpool(_chats, services.access, person_of(request), engine.running),
         plots=plots_of(telemetry.history()),
         just_now=telemetry.just_now(),
         lately=telemetry.lately(),
@@ -47,11 +48,12 @@ async def _view(request: Request) -> StatusView:
     )
 
 
-def _chats(conversations: Conversations, running: Sequence[RunningReply]) -> list[ChatLine]:
+def _chats(access: Access, person: str, running: Sequence[RunningReply]) -> list[ChatLine]:
+    """Those of others are there too, without their titles."""
     lines = []
     for reply in running:
         try:
-            title = conversations.get(reply.owner).title
+            title = access.conversation(person, reply.owner, Right.READ).title
         except NotFound:
             title = None
         lines.append(ChatLine(reply, title))

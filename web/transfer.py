@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
+from storage.access import Right
 from storage.errors import ImportRefused, NotFound
 from storage.transfer.limits import MAX_FILE_BYTES
 from storage.transfer.schema import ExportedConversation, document
@@ -21,6 +22,7 @@ from web.file_names import file_name, name_for_all
 from web.imports import ImportJob, too_large
 from web.language import Language
 from web.letters import letter, markdown
+from web.permissions import conversation_for, person_of
 from web.services import Services
 
 MOST_AT_ONCE = 500
@@ -52,16 +54,16 @@ async def page(request: Request) -> Response:
     """The page to export and import on."""
     services: Services = request.state.services
     job = services.imports.job
-    html = await run_in_threadpool(
-        services.presenter(request).transfer, MAX_FILE_BYTES, job.id if job is not None else None
-    )
+    job_id = job.id if job is not None and job.person == person_of(request) else None
+    html = await run_in_threadpool(services.presenter(request).transfer, MAX_FILE_BYTES, job_id)
     return HTMLResponse(html)
 
 
 async def printed(request: Request) -> Response:
     """A conversation as a letter."""
     services: Services = request.state.services
-    conversation = await run_in_threadpool(services.exports.conversation, request.path_params["id"])
+    record = await conversation_for(request, Right.READ)
+    conversation = await run_in_threadpool(services.exports.conversation, record.id)
     presenter = services.presenter(request)
     html = await run_in_threadpool(lambda: presenter.letter(letter(conversation, presenter.language)))
     return HTMLResponse(html)
@@ -70,7 +72,8 @@ async def printed(request: Request) -> Response:
 async def export_one(request: Request) -> Response:
     """One conversation as a file."""
     services: Services = request.state.services
-    conversation = await run_in_threadpool(services.exports.conversation, request.path_params["id"])
+    record = await conversation_for(request, Right.READ)
+    conversation = await run_in_threadpool(services.exports.conversation, record.id)
     if _wants_markdown(request):
         pieces = markdown_bytes(conversation, services.languages.of(request))
         return Download(pieces, file_name(conversation, ".md"), "text/markdown; charset=utf-8")
@@ -78,14 +81,13 @@ async def export_one(request: Request) -> Response:
 
 
 async def export_all(request: Request) -> Response:
-    """Every conversation: one JSON file, or a .zip of Markdown files."""
+    """All conversations of whoever asks: one JSON file, or a .zip of Markdown files."""
     services: Services = request.state.services
-    today = date.today()
+    today, everything = date.today(), services.exports.everything(person_of(request))
     if _wants_markdown(request):
-        files = markdown_files(services.exports.everything(), services.languages.of(request))
+        files = markdown_files(everything, services.languages.of(request))
         return Download(zipped(files), name_for_all(today, ".zip"), "application/zip")
-    pieces = document(services.exports.everything())
-    return Download(pieces, name_for_all(today, ".json"), "application/json")
+    return Download(document(everything), name_for_all(today, ".json"), "application/json")
 
 
 async def upload(request: Request) -> Response:
@@ -97,7 +99,7 @@ async def upload(request: Request) -> Response:
     if length.isdecimal() and int(length[:20]) > MAX_FILE_BYTES:
         raise HTTPException(413, too_large(int(length[:20])))
     try:
-        job = await services.imports.take(request.stream())
+        job = await services.imports.take(request.stream(), person_of(request))
     except ImportRefused as error:
         raise HTTPException(400, str(error)) from None
     except ClientDisconnect:
@@ -142,7 +144,7 @@ def _wants_markdown(request: Request) -> bool:
 
 def _job(services: Services, request: Request) -> ImportJob:
     job = services.imports.job
-    if job is None or job.id != request.path_params["id"]:
+    if job is None or (job.id, job.person) != (request.path_params["id"], person_of(request)):
         raise NotFound("There is no such import.")
     return job
 

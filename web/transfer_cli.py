@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from storage.database import Database
 from storage.errors import StorageError
 from storage.files import FILE_NAME
+from storage.records import OWNER
 from storage.transfer.exporting import Exports
 from storage.transfer.importing import Outcome
 from storage.transfer.schema import ExportedConversation, document
@@ -31,7 +32,7 @@ STANDARD_OUTPUT = Path("-")
 def run_export(
     data_dir: Path, form: Literal["json", "markdown"], conversation_id: str | None, output: Path | None
 ) -> None:
-    """Write one conversation, or all. Without a name the file gets one, in the current folder.
+    """Write one conversation, or all of everybody's. Without a name the file gets one, in the current folder.
 
     Raises `NotFound` and `StorageError`.
     """
@@ -52,7 +53,8 @@ def run_export(
 
 
 def run_import(data_dir: Path, files: Sequence[Path]) -> bool:
-    """Import files one after another; prints a line for each conversation. Whether none was refused.
+    """Import files one after another, for the owner; prints a line for each conversation. Whether none was
+    refused.
 
     Raises `StorageError` before anything is read.
     """
@@ -61,7 +63,7 @@ def run_import(data_dir: Path, files: Sequence[Path]) -> bool:
         for file in files:
             with _bar(console) as progress:
                 task = progress.add_task(file.name, total=None)
-                for event in import_file(file, database):
+                for event in import_file(file, database, OWNER):
                     match event:
                         case Counted():
                             progress.update(task, total=event.total)

@@ -7,11 +7,10 @@ gave before, even where a new one would be refused.
 from __future__ import annotations
 
 from storage.records import NEW_MESSAGE, AskedTurn, NewTurn
-from web.beginning import Beginnings, Begun, not_found
+from web.beginning import Beginnings, Begun, client_id_of, not_found
 from web.commands import Begin, Continue, Count, Edit, Regenerate, Send
 from web.further_replies import FurtherReplies
-from web.opening import Opening
-from web.prompts import Prompts, as_json
+from web.prompts import Branch, Prompts, as_json
 from web.protocol import ContextView
 
 TITLE_LENGTH = 60
@@ -25,50 +24,57 @@ class Turns:
         self._further = further
         self._prompts = prompts
 
-    async def begin(self, command: Begin) -> Begun:
-        """Store what was asked for and start its reply."""
+    async def begin(self, command: Begin, person: str) -> Begun:
+        """Store what a person asked for and start its reply."""
         match command:
             case Send():
-                return await self._send(command)
+                return await self._send(command, person)
             case Edit():
-                return await self._edit(command)
+                return await self._edit(command, person)
             case Regenerate():
-                return await self._further.regenerate(command)
+                return await self._further.regenerate(command, person)
             case Continue():
-                return await self._further.go_on(command)
+                return await self._further.go_on(command, person)
 
-    async def count(self, command: Count) -> ContextView:
-        """What the model would read if the text were sent now."""
-        branch = await self._prompts.branch(command.conversation_id, command.parent_id, command.opening)
-        self._beginnings.refuse_unfinished(command.parent_id)
+    async def count(self, command: Count, person: str) -> ContextView:
+        """What the model would read if the person sent the text now."""
+        branch = await self._branch(command, person)
+        self._beginnings.refuse_unfinished(command.conversation_id, command.parent_id)
         return await self._prompts.count(branch, command.text)
+
+    async def _branch(self, command: Send | Count, person: str) -> Branch:
+        if command.conversation_id is None:
+            return await self._prompts.before_the_first(command.opening, person)
+        return await self._prompts.branch(command.conversation_id, command.parent_id)
 
     async def refuse_while_written(self, conversation_id: str, message_id: str) -> None:
         """Raises `Refused` while a reply is being written that is this message or comes after it."""
         await self._beginnings.refuse_while_written(conversation_id, message_id)
 
-    async def _send(self, command: Send) -> Begun:
-        asked = AskedTurn(command.id, command.conversation_id, command.parent_id, command.text)
+    async def _send(self, command: Send, person: str) -> Begun:
+        client_id = client_id_of(command.id, person)
+        asked = AskedTurn(client_id, command.conversation_id, command.parent_id, command.text)
         earlier = await self._beginnings.earlier(asked)
         if earlier is not None:
             return earlier
-        self._beginnings.refuse_unfinished(command.parent_id)
-        return await self._ask(asked, command.opening)
+        self._beginnings.refuse_unfinished(command.conversation_id, command.parent_id)
+        return await self._ask(asked, await self._branch(command, person), person)
 
-    async def _edit(self, command: Edit) -> Begun:
+    async def _edit(self, command: Edit, person: str) -> Begun:
         edited = await self._beginnings.message(command.conversation_id, command.message_id)
         if edited.role != "user":
             raise not_found(command.message_id)
-        asked = AskedTurn(command.id, command.conversation_id, edited.parent_id, command.text)
+        client_id = client_id_of(command.id, person)
+        asked = AskedTurn(client_id, command.conversation_id, edited.parent_id, command.text)
         earlier = await self._beginnings.earlier(asked)
         if earlier is not None:
             return earlier
         await self._beginnings.refuse_while_written(command.conversation_id, edited.id)
-        return await self._ask(asked)
+        branch = await self._prompts.branch(command.conversation_id, edited.parent_id)
+        return await self._ask(asked, branch, person)
 
-    async def _ask(self, asked: AskedTurn, opening: Opening | None = None) -> Begun:
+    async def _ask(self, asked: AskedTurn, branch: Branch, person: str) -> Begun:
         tokenizing = self._prompts.tokenizing()
-        branch = await self._prompts.branch(asked.conversation_id, asked.parent_id, opening)
         params = self._prompts.params(tokenizing, branch.choices)
         prepared = await self._beginnings.prepare(tokenizing, branch, asked.text, params)
         turn = NewTurn(
@@ -82,9 +88,10 @@ class Turns:
             model=tokenizing.model.name,
             params=as_json(params),
             choices=branch.choices,
+            person_id=person,
         )
         begin = self._beginnings.conversations.begin_turn
-        return await self._beginnings.begin(lambda: begin(turn), prepared, asks=True)
+        return await self._beginnings.begin(lambda: begin(turn), prepared, person, asks=True)
 
 
 def title_of(text: str) -> str:

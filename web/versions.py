@@ -27,7 +27,7 @@ def repetition_of(conversations: Conversations, reply: MessageRecord) -> Repetit
     if original_id is None:
         return None
     try:
-        original = conversations.message(original_id)
+        original = conversations.message(original_id, reply.conversation_id)
     except NotFound:
         return None
     ids = original.token_ids or ()

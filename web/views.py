@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Literal
 
 from markupsafe import Markup
 
 from inference.types import Prefill, Queued
-from storage.records import Siblings
+from storage.records import Shared, Siblings
 from web.protocol import ContextView, StatusFrame
 
 
@@ -54,7 +55,8 @@ class MessageView:
     status: `pending | running | done | interrupted`. `seq` is the last event that `body` contains, while
     running. finish_reason: `stop | length | abort | error` or None. `error` is an English sentence.
     `progress` is what happens while a reply has no text yet. `tail` is the unfinished end of a running reply.
-    `can_continue` for a reply that was cut short.
+    `can_continue` for a reply that was cut short. `author` is what its writer is called where others see it:
+    empty for an owner without a name.
     """
 
     id: str
@@ -71,6 +73,7 @@ class MessageView:
     siblings: Siblings | None = None
     can_continue: bool = False
     pinned: bool = False
+    author: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +123,31 @@ class TranscriptView:
 
 
 @dataclass(frozen=True, slots=True)
+class RightView:
+    """What somebody may do with a conversation that is `owner`'s: empty for an owner without a name, None
+    where it is their own. `shared` is what it lets others do.
+    """
+
+    right: Literal["none", "read", "write", "own"]
+    owner: str | None
+    shared: Shared | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationItem:
-    """One row of the conversation list. `place` tells the server where it stands."""
+    """One row of the conversation list. `place` tells the server where it stands.
+
+    `shared` with the house to read or to write, or not. `owner` is what another is called whose it is: empty
+    for an owner without a name, None where it is one's own.
+    """
 
     id: str
     title: str
     place: str
     running: bool = False
     pinned: bool = False
+    shared: Shared | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +191,6 @@ class DeviceView:
 
     id: str
     name: str
-    is_owner: bool
     is_own: bool
     is_here: bool
     connected: datetime
@@ -179,17 +198,43 @@ class DeviceView:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceListView:
-    """All devices, the newest first, how many there may be, and when that was."""
+class PersonView:
+    """Somebody and their devices, the newest first. `name` is empty for an owner who gave none."""
 
+    id: str
+    name: str
+    is_owner: bool
     devices: Sequence[DeviceView]
+    has_password: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """What a person sees of themselves. A password has from `shortest` to `longest` characters."""
+
+    name: str
+    is_owner: bool
+    has_password: bool
+    devices: Sequence[DeviceView]
+    shortest: int
+    longest: int
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceListView:
+    """Everybody, the owner first, with their devices: how many there are and may be, and when that was."""
+
+    people: Sequence[PersonView]
+    count: int
     most: int
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class InvitationView:
-    """What the owner shows to a new device. `life_s` is for how long the code is good.
+    """What the owner shows to a new device, which will be that person's; None: somebody's who is new, and is
+    called `new_name` or like the device. `life_s` is for how long the code is good.
 
     `qr_svg` holds the first address and the code; empty where there is no address. `fingerprint` is that of
     the certificate; None where nothing is encrypted.
@@ -199,19 +244,22 @@ class InvitationView:
     code: str
     life_s: float
     qr_svg: Markup
+    person_id: str | None
+    new_name: str
     listed: DeviceListView
     fingerprint: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PresetView:
-    """A system prompt to choose; `id` is empty for the server's own."""
+    """A system prompt to choose; `id` is empty for the server's own. `is_own`: who looks may change it."""
 
     id: str
     name: str
     text: str
     chosen: bool = False
     shared: bool = True
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +267,8 @@ class ChatPage:
     """The whole page. `conversation_id` and `title` are None for a chat that has not begun.
 
     `presets` are to choose from, and `opening` (JSON) is how a new chat begins where nothing is chosen.
-    `sharing` is None on a server that only this machine reaches. `at` is a message to show, which is
-    `elsewhere` if its branch is not the one that is looked at.
+    `sharing` is None on a server that only this machine reaches, `right` for a new chat. `at` is a
+    message to show, which is `elsewhere` if its branch is not the one that is looked at.
     """
 
     conversation_id: str | None
@@ -234,5 +282,6 @@ class ChatPage:
     presets: Sequence[PresetView] = ()
     opening: str = "{}"
     sharing: SharingView | None = None
+    right: RightView | None = None
     at: str | None = None
     elsewhere: bool = False

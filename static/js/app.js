@@ -70,6 +70,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       showPinned(parts.transcript.find(frame.message_id), frame.pinned);
       return chat.contextChanged(frame.context);
     }
+    if (frame.type === "right") return fetchPart("./right.js", "right").then(({ rightChanged }) => rightChanged(frame, chat, parts.transcript));
     if (frame.type === "conversation_deleted") return fetchPart("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
@@ -95,7 +96,7 @@ function settingsChanged(frame) {
 
 async function openSettings() {
   const sheet = await fetchPart("./settings.js", "sheet", "settings");
-  sheet.openSettings(byId("settings"), {
+  sheet.openSettings({
     conversationId: chat.conversationId,
     opening: parts.opening,
     begin: (opening) => presets.apply(opening),
@@ -122,7 +123,7 @@ addEventListener("click", ({ target }) => {
 
 document.querySelector('[data-action="connect-device"]')?.addEventListener("click", async () => {
   const { openDevices } = await fetchPart("./devices.js", "sheet", "devices");
-  openDevices(byId("devices"));
+  openDevices();
 });
 
 /** A link for connecting was opened in a browser that is let in: only the owner's makes a difference. */

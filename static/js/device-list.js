@@ -1,7 +1,7 @@
 import { onEnter } from "./ime.js";
 import { t } from "./language.js";
 
-/** The owner's list of devices: renaming one in its place, and disconnecting one after a question. */
+/** The owner's list of people and their devices: renaming one in its place, and disconnecting one after a question. */
 export class DeviceList {
   #place;
 
@@ -11,7 +11,10 @@ export class DeviceList {
     place.addEventListener("click", ({ target }) => {
       const button = target.closest("[data-action]");
       const row = button?.closest(".device");
-      if (button?.dataset.action === "rename-device") this.#rename(row);
+      const person = button?.closest(".person");
+      if (button?.dataset.action === "rename-device") this.#rename(row, row.querySelector(".device-title"), `/api/devices/${encodeURIComponent(row.dataset.deviceId)}/rename`);
+      if (button?.dataset.action === "rename-person") this.#rename(person, person.querySelector(".person-title"), `/api/people/${encodeURIComponent(person.dataset.personId)}/rename`);
+      if (button?.dataset.action === "remove-password") this.#change(person, `/api/people/${encodeURIComponent(person.dataset.personId)}/remove-password`, {});
       if (button?.dataset.action === "disconnect-device") this.#ask(row);
     });
   }
@@ -21,9 +24,9 @@ export class DeviceList {
     if (!this.#place.querySelector("form, .device-question")) await this.#change(null, "/api/devices");
   }
 
-  #rename(row) {
-    const title = row.querySelector(".device-title");
-    const name = row.querySelector(".device-name");
+  /** @param {HTMLElement} row a device's or a person's @param {HTMLElement} title which has the name in it */
+  #rename(row, title, url) {
+    const name = title.querySelector(".device-name, .person-name");
     const form = document.createElement("form");
     const field = document.createElement("input");
     Object.assign(field, { className: "rename-field", maxLength: 80, autocomplete: "off", value: name.textContent });
@@ -36,8 +39,8 @@ export class DeviceList {
       const given = field.value.trim();
       form.remove();
       title.hidden = false;
-      if (save && given && given !== name.textContent) await this.#change(row, `${address(row)}/rename`, { name: given });
-      this.#focus(row.dataset.deviceId, "rename-device");
+      if (save && given && given !== name.textContent) await this.#change(row, url, { name: given });
+      this.#focus(row);
     };
     title.hidden = true;
     title.before(form);
@@ -102,8 +105,10 @@ export class DeviceList {
     return false;
   }
 
-  #focus(id, action) {
-    this.#place.querySelector(`[data-device-id="${CSS.escape(id)}"] [data-action="${action}"]`)?.focus();
+  /** The list may be another by now. */
+  #focus({ dataset: { deviceId, personId } }) {
+    const row = deviceId ? `[data-device-id="${CSS.escape(deviceId)}"]` : `[data-person-id="${CSS.escape(personId)}"]`;
+    this.#place.querySelector(`${row} [data-action^="rename-"]`)?.focus();
   }
 }
 

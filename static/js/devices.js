@@ -1,21 +1,21 @@
 import { t } from "./language.js";
 import { DeviceList } from "./device-list.js";
-import { closable } from "./sheet.js";
+import { makeSheet } from "./sheet.js";
 
 /** The owner's sheet for connecting a device: the addresses, a code with its remaining time, and who is connected. */
 class Devices {
-  #dialog;
-  #inside;
+  #dialog = makeSheet("devices", t("Connect a device"));
+  #inside = this.#dialog.querySelector(".sheet-place");
   #timer = 0;
   #list = null;
 
-  /** @param {HTMLDialogElement} dialog */
-  constructor(dialog) {
-    this.#dialog = dialog;
-    this.#inside = dialog.querySelector(".invitation-place");
-    closable(dialog);
-    dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew());
-    dialog.addEventListener("close", () => {
+  constructor() {
+    this.#dialog.classList.add("devices");
+    this.#inside.className = "invitation-place";
+    this.#dialog.addEventListener("click", ({ target }) => target.closest('[data-action="new-code"]') && this.#renew(this.#whose()));
+    this.#inside.addEventListener("change", ({ target }) => this.#changed(target));
+    this.#inside.addEventListener("submit", (event) => event.preventDefault());
+    this.#dialog.addEventListener("close", () => {
       clearInterval(this.#timer);
       this.#inside.replaceChildren();
       this.#list = null;
@@ -31,11 +31,25 @@ class Devices {
     this.#renew();
   }
 
-  async #renew() {
+  /** For whom the next code is to be. */
+  #whose() {
+    const who = this.#inside.querySelector("#whose")?.value;
+    return { person_id: who || null, name: who ? "" : (this.#inside.querySelector("#new-name")?.value ?? "") };
+  }
+
+  /** A code is for one person's device: for another's there is another code. */
+  async #changed(target) {
+    if (target.id !== "whose" && target.id !== "new-name") return;
+    await this.#renew(this.#whose());
+    const next = target.id === "whose" && !target.value ? "new-name" : target.id;
+    this.#inside.querySelector(`#${next}`)?.focus();
+  }
+
+  async #renew(whose = {}) {
     clearInterval(this.#timer);
     let html = null;
     try {
-      const response = await fetch("/api/pairing-code", { method: "POST" });
+      const response = await fetch("/api/pairing-code", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(whose) });
       if (response.ok) html = await response.text();
     } catch {
       // Said below: the server could not be reached.
@@ -77,8 +91,7 @@ class Devices {
 
 let devices = null;
 
-/** @param {HTMLDialogElement} dialog */
-export function openDevices(dialog) {
-  devices ??= new Devices(dialog);
+export function openDevices() {
+  devices ??= new Devices();
   devices.open();
 }

@@ -1,6 +1,6 @@
 import { t } from "./language.js";
 import { SHORTCUTS, plainKeys, setPlainKeys } from "./shortcuts.js";
-import { closable } from "./sheet.js";
+import { makeSheet } from "./sheet.js";
 
 let dialog = null;
 
@@ -12,16 +12,12 @@ export function openHelp() {
 }
 
 function build() {
-  const made = document.getElementById("settings").cloneNode(true);
-  Object.assign(made, { id: "help", className: "sheet help", open: false });
-  made.setAttribute("aria-labelledby", "help-title");
-  Object.assign(made.querySelector("h2"), { id: "help-title", textContent: t("Keyboard shortcuts") });
+  const made = makeSheet("help", t("Keyboard shortcuts"));
+  made.classList.add("help");
   const keys = document.createElement("dl");
   keys.className = "keys";
   keys.append(...SHORTCUTS.map(row));
   made.querySelector(".sheet-place").replaceWith(keys, plainKeysBox());
-  closable(made);
-  document.body.append(made);
   return made;
 }
 

@@ -1,8 +1,10 @@
 import { t } from "./language.js";
 
+/** @typedef {{code: string} | {owner: string} | {name: string, password: string}} Secret */
+
 /**
- * Exchanges a code or the owner's secret for a session cookie.
- * @param {{code: string} | {owner: string}} secret
+ * Exchanges a code, the owner's secret or a password for a session cookie.
+ * @param {Secret} secret
  * @returns {Promise<string>} empty when this browser is let in now, else the sentence that says why it is not
  */
 export async function join(secret) {

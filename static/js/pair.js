@@ -18,8 +18,8 @@ async function enter(secret) {
   field.focus();
 }
 
-/** @param {{code: string} | {owner: string}} secret */
-async function connect(secret) {
+/** @param {import("./joining.js").Secret} secret @param {HTMLInputElement} from where it was written */
+async function connect(secret, from = field) {
   if (button.disabled) return;
   button.disabled = true;
   words.textContent = t("Connecting…");
@@ -27,9 +27,15 @@ async function connect(secret) {
   if (!refusal) return location.replace("/");
   words.textContent = refusal;
   button.disabled = false;
-  field.focus();
-  field.select();
+  from.focus();
+  from.select();
 }
+
+document.getElementById("password-form")?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const [name, password] = ["name", "password"].map((id) => document.getElementById(id));
+  connect({ name: name.value, password: password.value }, password);
+});
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();

@@ -1,16 +1,15 @@
 import { t } from "./language.js";
 import { judge, readParams } from "./settings-fields.js";
-import { closable } from "./sheet.js";
+import { makeSheet } from "./sheet.js";
 
 /** The sheet that tells how a reply came about, and has it written again. */
 class Record {
-  #dialog = document.getElementById("record");
+  #dialog = makeSheet("record", t("How this reply came about"));
   #place = this.#dialog.querySelector(".sheet-place");
   #reply = null;
   #act = null;
 
   constructor() {
-    closable(this.#dialog);
     this.#dialog.addEventListener("close", () => this.#place.replaceChildren());
     this.#place.addEventListener("click", ({ target }) => this.#click(target.closest("[data-action]")));
     this.#place.addEventListener("change", ({ target }) => judge(target));

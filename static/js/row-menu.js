@@ -2,9 +2,9 @@ import { loadDraft, saveDraft } from "./drafts.js";
 import { onEnter } from "./ime.js";
 import { msgid, t } from "./language.js";
 import { post } from "./opening.js";
-import { stylesheet } from "./parts.js";
+import { fetchPart, stylesheet } from "./parts.js";
 
-/** What can be done with a conversation in the list: rename, pin, archive, delete with a way back. */
+/** What can be done with a conversation in the list: rename, pin, share, archive, delete with a way back. */
 
 let close = () => {};
 
@@ -76,13 +76,21 @@ function actionsOf(row, list) {
   const pinned = "pinned" in row.dataset;
   const rename = ["pencil", msgid("Rename"), () => openRename(row, list)];
   const gone = ["trash", msgid("Delete"), () => remove(row, list)];
+  // On a server that only this machine reaches there is nobody to share with.
+  const share = document.querySelector(".sharing") ? [["people", msgid("Share with the house"), () => openSharing(row, list)]] : [];
   if (list.isArchive) return [rename, ["archive", msgid("Back into the list"), () => switchTo(row, list, "archive", false)], gone];
   return [
     rename,
     ["pin", pinned ? msgid("Unpin") : msgid("Pin to the top"), () => switchTo(row, list, "pin", !pinned)],
+    ...share,
     ["archive", msgid("Archive"), () => switchTo(row, list, "archive", true)],
     gone,
   ];
+}
+
+async function openSharing(row, list) {
+  const { openShare } = await fetchPart("./share.js", "sheet", "share");
+  openShare({ id: row.dataset.conversationId, title: titleOf(row), shared: row.dataset.shared ?? "" });
 }
 
 async function switchTo(row, list, what, on) {

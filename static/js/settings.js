@@ -2,21 +2,17 @@ import { t } from "./language.js";
 import { newId } from "./protocol.js";
 import { post } from "./opening.js";
 import { fill, judge, read, refuse } from "./settings-fields.js";
-import { closable } from "./sheet.js";
+import { makeSheet } from "./sheet.js";
 
 /** The sheet of settings: the system text and the sampling params of one chat, presets, and what is this device's. */
 class Settings {
-  #dialog;
-  #place;
+  #dialog = makeSheet("settings", t("Settings"));
+  #place = this.#dialog.querySelector(".sheet-place");
   #chat = null;
   #edited = false;
 
-  /** @param {HTMLDialogElement} dialog */
-  constructor(dialog) {
-    this.#dialog = dialog;
-    this.#place = dialog.querySelector(".sheet-place");
-    closable(dialog);
-    dialog.addEventListener("close", () => this.#place.replaceChildren());
+  constructor() {
+    this.#dialog.addEventListener("close", () => this.#place.replaceChildren());
     this.#place.addEventListener("input", ({ target }) => this.#input(target));
     this.#place.addEventListener("change", ({ target }) => this.#change(target));
     this.#place.addEventListener("click", ({ target }) => this.#click(target.closest("button")));
@@ -233,8 +229,8 @@ class Settings {
 
 let settings = null;
 
-/** @param {HTMLDialogElement} dialog @param {Parameters<Settings["open"]>[0]} chat */
-export function openSettings(dialog, chat) {
-  settings ??= new Settings(dialog);
+/** @param {Parameters<Settings["open"]>[0]} chat */
+export function openSettings(chat) {
+  settings ??= new Settings();
   return settings.open(chat);
 }

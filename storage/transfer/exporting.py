@@ -35,14 +35,16 @@ class Exports:
         with self._database.read() as session:
             return session.scalar(select(func.count()).select_from(Conversation).where(NOT_DELETED)) or 0
 
-    def everything(self) -> Iterator[ExportedConversation]:
-        """All conversations, oldest first, as they are together at the first step: what is changed later is
-        not seen. It holds a connection until it is closed or exhausted.
+    def everything(self, person: str | None = None) -> Iterator[ExportedConversation]:
+        """All conversations, or a person's own, oldest first, as they are together at the first step: what is
+        changed later is not seen. It holds a connection until it is closed or exhausted.
         """
         with self._database.snapshot() as session:
             oldest_first = (
                 select(Conversation.id).where(NOT_DELETED).order_by(Conversation.created_at, Conversation.id)
             )
+            if person is not None:
+                oldest_first = oldest_first.where(Conversation.person_id == person)
             for conversation_id in session.scalars(oldest_first).all():
                 yield exported(session, conversation_id)
                 session.expunge_all()

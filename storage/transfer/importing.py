@@ -1,8 +1,9 @@
 """Taking conversations from files into the database, each in one transaction: whole, or not at all.
 
-Ids say what is here already. A conversation whose id is known is compared with what is here, message by
-message: where they agree, only what is missing is added; where they do not, the file's comes in as a copy
-under ids of its own, which the same file would give it again. Blocks.
+What is imported is the importing person's. Ids say what they have already. A conversation whose id is known
+is compared with what is here, message by message: where they agree, only what is missing is added; where they
+do not, or where it is another person's, the file's comes in as a copy under ids of its own, which the same
+file would give that person again. Blocks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from storage.database import Database
+from storage.records import OWNER
 from storage.search_index import NewText, index_new
 from storage.tables import ID_LENGTH, Conversation, Message
 from storage.transfer.exporting import PLAIN, RECORDS, exported
@@ -36,25 +38,27 @@ class Outcome(StrEnum):
 
 
 class Imports:
-    """The way into one database."""
+    """A person's way into one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, person: str = OWNER) -> None:
         self._database = database
+        self._person = person
 
     def add(self, conversation: ExportedConversation) -> tuple[Outcome, str]:
         """Keeps a conversation whose tree was checked; what became of it, and the id that it has here."""
         with self._database.write() as session:
-            outcome = _add(session, conversation)
+            outcome = _add(session, conversation, self._person)
             if outcome is None:
-                conversation = copied(conversation)
-                outcome = _add(session, conversation)
+                conversation = copied(conversation, self._person)
+                outcome = _add(session, conversation, self._person)
             # Only who looks for it can make the ids of a copy mean something else.
             return outcome or Outcome.ALREADY_HERE, conversation.id
 
 
-def copied(conversation: ExportedConversation) -> ExportedConversation:
-    """The same under other ids, which its content decides."""
-    digest = sha256(msgspec.json.encode(conversation)).hexdigest()
+def copied(conversation: ExportedConversation, person: str = OWNER) -> ExportedConversation:
+    """The same under other ids, which its content and whose it is decide."""
+    whose = b"" if person == OWNER else person.encode()
+    digest = sha256(msgspec.json.encode(conversation) + whose).hexdigest()
     names = {message.id: derived_id(digest, message.id) for message in conversation.messages}
 
     def renamed(old: str | None) -> str | None:
@@ -91,18 +95,20 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def _add(session: Session, conversation: ExportedConversation) -> Outcome | None:
+def _add(session: Session, conversation: ExportedConversation, person: str) -> Outcome | None:
     """None where its ids mean something else here; nothing was changed then."""
     known = session.get(Conversation, conversation.id)
     elsewhere = _places(session, conversation.messages)
     if any(place != conversation.id for place in elsewhere.values()):
         return None
     if known is None:
-        session.execute(insert(Conversation), [_conversation_row(conversation)])
+        session.execute(insert(Conversation), [_conversation_row(conversation) | {"person_id": person}])
         title = NewText(conversation.created_at, conversation.title, conversation_id=conversation.id)
         index_new(session, [title])
         _insert(session, conversation.id, conversation.messages)
         return Outcome.IMPORTED
+    if known.person_id != person:
+        return None
     known.deleted_at = None  # who imports it again wants it back
     here = {message.id: message for message in exported(session, known.id).messages}
     common = [message for message in conversation.messages if message.id in elsewhere]

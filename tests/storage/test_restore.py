@@ -117,7 +117,7 @@ def test_how_many_devices_are_let_in_again_is_told(file: Path, folder: Path, tmp
     with closing(Database.open(folder)) as database:
         devices = Devices(database)
         for name in ("Phone", "Tablet"):
-            devices.add(name.encode(), name, "guest")
+            devices.add(name.encode(), name, None)
         devices.revoke(devices.list_valid()[0].id)
     back_up_folder(folder, tmp_path / "later.sqlite3")
     assert restore(tmp_path / "later.sqlite3", folder).devices == 1

@@ -319,7 +319,7 @@ def test_the_index_is_asked_for_candidates_and_nothing_is_sorted(house: House) -
     from storage.search import _statement
 
     plan = "EXPLAIN QUERY PLAN " + str(_statement(True))
-    values = {"match": '"바닥"', "since": 0, "before": 1, "model": "m"}
+    values = {"match": '"바닥"', "since": 0, "before": 1, "model": "m", "person": "owner"}
     with house.database.read() as session:
         steps = " | ".join(row[3] for row in session.execute(text(plan), values))
     assert steps.startswith("SCAN search_index VIRTUAL TABLE")
@@ -328,18 +328,18 @@ def test_the_index_is_asked_for_candidates_and_nothing_is_sorted(house: House) -
     assert "SCAN replies" not in steps
 
 
-def test_pages_of_the_list_are_read_from_its_index(database: Database) -> None:
-    queries = [
-        "SELECT * FROM conversations WHERE deleted_at IS NULL AND archived = 0 AND pinned IS 0"
-        " ORDER BY updated_at DESC, id DESC LIMIT 50",
-        "SELECT * FROM conversations WHERE deleted_at IS NULL AND archived = 0 AND pinned IS 0"
-        " AND (updated_at, id) < (1, 'x') ORDER BY updated_at DESC, id DESC LIMIT 50",
-    ]
-    for query in queries:
-        with database.read() as session:
-            steps = " | ".join(row[3] for row in session.execute(text("EXPLAIN QUERY PLAN " + query)))
-        assert "conversations_listed" in steps
-        assert "TEMP B-TREE" not in steps
+def test_pages_of_the_list_are_read_from_their_indexes(database: Database) -> None:
+    own = "deleted_at IS NULL AND person_id = 'p' AND archived = 0 AND pinned IS 0"
+    others = "shared IS NOT NULL AND deleted_at IS NULL AND person_id <> 'p'"
+    for index, which in (("conversations_listed", own), ("conversations_shared", others)):
+        for place in ("", " AND (updated_at, id) < (1, 'x')"):
+            query = (
+                f"SELECT * FROM conversations WHERE {which}{place} ORDER BY updated_at DESC, id DESC LIMIT 50"
+            )
+            with database.read() as session:
+                steps = " | ".join(row[3] for row in session.execute(text("EXPLAIN QUERY PLAN " + query)))
+            assert index in steps
+            assert "TEMP B-TREE" not in steps
 
 
 def test_the_migration_indexes_what_is_there(folder: Path) -> None:

@@ -140,7 +140,7 @@ def test_who_is_here_and_who_was_is_told(served: Served) -> None:
 def test_the_26th_device_is_refused_with_the_numbers(served: Served) -> None:
     devices = Devices(served.database)
     for n in range(25):
-        devices.add(bytes([n]) * 32, "Safari on iPhone", "guest")
+        devices.add(bytes([n]) * 32, "Safari on iPhone", None)
     refused = served.join(code=served.sharing.codes.issue())
     assert refused.status_code == 409
     assert refused.json()["error"].startswith("25 of at most 25 devices are connected.")

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 from storage.bulk import Whole, keep_all
 from storage.conversations import Conversations, utc_now
 from storage.listing import Listing
-from storage.records import ConversationRecord, MessageRecord, Status
+from storage.people import People
+from storage.records import OWNER, ConversationRecord, MessageRecord, Status
 from tests.web.serving import Served
 from web.listing import PAGE, read_page
 
@@ -93,7 +94,8 @@ def test_a_bad_place_or_switch_is_refused_with_a_sentence(serve: Serve) -> None:
         assert served.get(address).status_code == 400
     for address in ("/search?q=ab&before=-", "/search?q=ab&to=9999-12-31"):
         assert served.get(address).status_code == 400
-    assert served.post("/api/conversations/x/pin", {"on": 3}).status_code == 400
+    keep_all(served.database, [a_whole("c1", utc_now(), "hello")])
+    assert served.post("/api/conversations/c1/pin", {"on": 3}).status_code == 400
     for verb in ("pin", "archive"):
         assert served.post(f"/api/conversations/x/{verb}", {"on": True}).status_code == 404
     assert served.post("/api/conversations/x/restore", {}).status_code == 404
@@ -232,7 +234,8 @@ def test_a_running_conversation_is_marked_wherever_it_is_listed(serve: Serve) ->
     keep_all(
         served.database, [a_whole("c1", utc_now(), "hello", pinned=True), a_whole("c2", utc_now(), "hello")]
     )
-    page = asyncio.run(read_page(Listing(served.database), lambda chat: chat == "c1", None))
+    listing, people = Listing(served.database), People(served.database)
+    page = asyncio.run(read_page(listing, lambda chat: chat == "c1", people, OWNER, None))
     assert [[(i.id, i.running) for i in group.items] for group in page.groups] == [
         [("c1", True)],
         [("c2", False)],

@@ -152,7 +152,8 @@ def test_errors_and_refusals_are_said_in_the_person_s_language(serve: Serve) -> 
     assert f"{error['limit']:,}개까지" in error["message"]
     ref = client.send("watch", conversation_id="nobody")
     assert client.wait_for("error", ref=ref)["message"] == "nobody 대화가 없어요."
-    refused = served.post("/api/conversations/nobody/rename", {"title": ""}, **KOREAN)
+    own = client.say("hello")["conversation_id"]
+    refused = served.post(f"/api/conversations/{own}/rename", {"title": ""}, **KOREAN)
     assert refused.json()["error"] == "제목은 1자에서 200자까지 쓸 수 있어요."
     assert "찾을 수 없어요" in served.get("/nowhere", **KOREAN).text
 

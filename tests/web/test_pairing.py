@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from web.attempts import CAPACITY, FORGET_S, Attempts
-from web.pairing import Outcome, OwnerLink, PairingCodes, draw_code
+from web.pairing import Invited, Outcome, OwnerLink, PairingCodes, draw_code
 
 
 class Clock:
@@ -41,42 +41,42 @@ def test_codes_are_eight_digits_and_differ() -> None:
 
 def test_a_code_lets_one_device_in(codes: PairingCodes) -> None:
     code = codes.issue()
-    assert [codes.redeem(code) for _ in range(3)] == [Outcome.PAIRED, Outcome.USED, Outcome.USED]
+    assert [codes.redeem(code) for _ in range(3)] == [Invited(), Outcome.USED, Outcome.USED]
 
 
 def test_a_code_is_good_for_two_minutes(codes: PairingCodes, clock: Clock) -> None:
     first, second = codes.issue(), codes.issue()
     clock.now = 119.9
-    assert codes.redeem(first) is Outcome.PAIRED
+    assert codes.redeem(first) == Invited()
     clock.now = 120.0
     assert codes.redeem(second) is Outcome.EXPIRED
 
 
 def test_how_a_code_is_spaced_does_not_matter(codes: PairingCodes) -> None:
     code = codes.issue()
-    assert codes.redeem(f" {code[:4]} {code[4:6]}-{code[6:]} ") is Outcome.PAIRED
+    assert codes.redeem(f" {code[:4]} {code[4:6]}-{code[6:]} ") == Invited()
 
 
 @pytest.mark.parametrize("guess", ["", "0", "99999999", "٠٠٠٠٠٠٠٠", "\ud800", "x" * 64])
 def test_anything_else_is_wrong(codes: PairingCodes, guess: str) -> None:
     code = codes.issue()
     assert codes.redeem(guess) is Outcome.WRONG
-    assert codes.redeem(code) is Outcome.PAIRED
+    assert codes.redeem(code) == Invited()
 
 
 def test_four_codes_are_good_at_a_time(codes: PairingCodes) -> None:
     issued = [codes.issue() for _ in range(5)]
-    assert [codes.redeem(code) for code in issued] == [Outcome.EXPIRED] + [Outcome.PAIRED] * 4
+    assert [codes.redeem(code) for code in issued] == [Outcome.EXPIRED] + [Invited()] * 4
 
 
 def test_fifty_wrong_guesses_withdraw_a_code(codes: PairingCodes) -> None:
     guessed_at, spared = codes.issue(), codes.issue()
     for _ in range(49):
         codes.redeem("99999999")
-    assert codes.redeem(spared) is Outcome.PAIRED
+    assert codes.redeem(spared) == Invited()
     codes.redeem("99999999")
     assert codes.redeem(guessed_at) is Outcome.EXPIRED
-    assert codes.redeem(codes.issue()) is Outcome.PAIRED
+    assert codes.redeem(codes.issue()) == Invited()
 
 
 def test_the_owners_secret_is_good_again_and_again_until_a_new_one() -> None:

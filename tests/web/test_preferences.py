@@ -267,4 +267,6 @@ def test_a_message_that_pins_leave_no_room_for_is_refused_with_their_number(serv
 def test_there_is_nothing_to_pin_in_what_is_not_there(serve: Serve) -> None:
     served = serve()
     assert served.post("/api/messages/none/pin", {"pinned": True}).status_code == 404
-    assert served.post("/api/messages/none/pin", {"pinned": "yes"}).status_code == 400
+    accepted, _ = served.ready_client().say_and_wait("hello")
+    address = f"/api/messages/{accepted['user_id']}/pin"
+    assert served.post(address, {"pinned": "yes"}).status_code == 400

@@ -12,7 +12,7 @@ from inference.types import ModelPhase, ModelStatus
 from storage.conversations import utc_now
 from storage.database import Database
 from storage.errors import NotFound
-from storage.records import MessageRecord
+from storage.records import OWNER, MessageRecord
 from tests.inference.doubles import prepare_double, scripted_loader
 from web.app import build_app
 from web.commands import Edit, Send
@@ -69,7 +69,7 @@ async def _delete_and_empty(folder: Path) -> None:
 
 async def _say(services: Services, command: Send | Edit) -> tuple[str, MessageRecord]:
     """The conversation, and the reply once it has ended."""
-    begun = await services.turns.begin(command)
+    begun = await services.turns.begin(command, OWNER)
     generation, ended = begun.generation, asyncio.Event()
     assert generation is not None
     generation.subscribe(lambda: ended.set() if generation.ended else None)

@@ -13,7 +13,7 @@ from pathlib import Path
 from inference.types import ModelPhase, ModelStatus, SamplingParams
 from storage.conversations import Conversations
 from storage.database import Database
-from storage.records import NewTurn, StartedTurn
+from storage.records import OWNER, NewTurn, StartedTurn
 from tests.inference.doubles import prepare_double, scripted_loader
 from web.app import build_app
 from web.beginning import Beginnings
@@ -73,7 +73,7 @@ async def _send_and_go(folder: Path) -> None:
         prompts = services.prompts
         beginnings = Beginnings(services.engine, conversations, services.generations, prompts)
         turns = Turns(beginnings, FurtherReplies(beginnings, prompts, services.rereading), prompts)
-        sending = asyncio.create_task(turns.begin(Send(id="one", text="hello")))
+        sending = asyncio.create_task(turns.begin(Send(id="one", text="hello"), OWNER))
         assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
         sending.cancel()
         with contextlib.suppress(asyncio.CancelledError):

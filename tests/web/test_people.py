@@ -1,0 +1,388 @@
+"""People: each has conversations of their own, and shares them only by choice."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, get_args
+from uuid import uuid4
+
+import httpx2
+import msgspec
+import pytest
+from starlette.routing import Route
+
+from storage.conversations import Conversations
+from storage.people import People
+from storage.presets import Presets
+from tests.web.serving import Client, Served, cookie_of
+from web.commands import ClientFrame, RetryModel, Stop
+from web.pairing import Invited
+from web.routes import routes
+
+Serve = Callable[..., Served]
+
+SECRET = "the spare key lies under the third stone"
+PARAMS = {"temperature": 0.5}
+OPENING = {"system_prompt": "", "params": {}, "thinking": None}
+BODIES: dict[str, Any] = {
+    "rename": {"title": "Mine"},
+    "pin": {"on": True, "pinned": True},
+    "archive": {"on": True},
+    "share": {"shared": "write"},
+    "settings": OPENING,
+    "presets": {"name": "Mine", "text": "x", "shared": False},
+}
+
+
+@dataclass
+class House:
+    """A shared server with two people who are not its owner. Minji has a conversation with a finished reply,
+    and one in which a reply is being written.
+    """
+
+    served: Served
+    minji: str
+    jun: str
+    conversation: str
+    question: str
+    reply: str
+    running: str
+    running_in: str
+    go_on: threading.Semaphore
+
+    def get(self, path: str, cookie: str) -> httpx2.Response:
+        return self.served.get(path, Cookie=cookie)
+
+    def post(self, path: str, body: Any, cookie: str) -> httpx2.Response:
+        return self.served.post(path, body, Cookie=cookie)
+
+    def share(self, shared: str | None) -> None:
+        answer = self.post(f"/api/conversations/{self.conversation}/share", {"shared": shared}, self.minji)
+        assert answer.status_code == 204, answer.text
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Everything that is stored."""
+        with self.served.database.read() as session:
+            connection = session.connection()
+            tables = ("conversations", "messages", "presets", "defaults", "people", "continuations")
+            queries = [f"SELECT * FROM {name}" for name in tables]
+            return [tuple(row) for query in queries for row in connection.exec_driver_sql(query)]
+
+
+def a_person(served: Served, name: str) -> str:
+    """A new person's cookie, as a header."""
+    return cookie_of(served.join(code=served.sharing.codes.issue(Invited(None, name))))
+
+
+@pytest.fixture
+def house(serve: Serve) -> Iterator[House]:
+    go_on = threading.Semaphore(200)
+    served = serve(lan=True, pace=go_on)
+    minji, jun = a_person(served, "Minji"), a_person(served, "Jun")
+    hers = served.ready_client(minji)
+    accepted, _ = hers.say_and_wait(SECRET)
+    while go_on.acquire(blocking=False):
+        pass
+    running = hers.say(f"{SECRET}, and more")
+    hers.settle()
+    yield House(
+        served,
+        minji,
+        jun,
+        accepted["conversation_id"],
+        accepted["user_id"],
+        accepted["reply_id"],
+        running["reply_id"],
+        running["conversation_id"],
+        go_on,
+    )
+    go_on.release(500)
+
+
+@contextmanager
+def nothing_changes(house: House) -> Iterator[None]:
+    before = house.rows()
+    yield
+    assert house.rows() == before
+
+
+def foreign_ids(house: House, path: str) -> list[str]:
+    """What an address of that kind may name of Minji's. Presets and imports have tests of their own."""
+    if "/conversations/" in path or path.startswith("/c/"):
+        return [house.conversation]
+    if path.startswith(("/api/presets/", "/api/devices/", "/api/people/", "/api/import/")):
+        return []
+    return [house.question, house.reply, house.running]
+
+
+def routes_with_ids() -> list[tuple[str, str]]:
+    found = []
+    for route in routes():
+        if isinstance(route, Route) and "{id}" in route.path:
+            methods = route.methods or set()
+            found.append((route.path, "POST" if "POST" in methods else "GET"))
+    return found
+
+
+@pytest.mark.row(15)
+def test_an_address_with_anothers_id_is_answered_like_one_with_no_ones(house: House) -> None:
+    for path, method in routes_with_ids():
+        for foreign in foreign_ids(house, path):
+            answers = []
+            for each in (foreign, uuid4().hex):
+                address = path.replace("{id}", each)
+                body = BODIES.get(path.rsplit("/", 1)[-1], {})
+                with nothing_changes(house):
+                    ask = house.get if method == "GET" else partial(house.post, body=body)
+                    answer = ask(address, cookie=house.jun)
+                answers.append((answer.status_code, answer.text.replace(each, "ID")))
+                assert SECRET not in answer.text, path
+            assert answers[0] == answers[1], path
+            if not path.endswith("/delete"):  # gone already: what was asked for is so
+                assert answers[0][0] == 404, path
+
+
+@pytest.mark.row(15)
+def test_a_command_with_anothers_id_is_answered_like_one_with_no_ones(house: House) -> None:
+    his = house.served.ready_client(house.jun)
+    places: list[dict[str, str | None]] = [
+        {"conversation_id": house.conversation, "message_id": house.question, "parent_id": house.reply},
+        {"conversation_id": house.conversation, "message_id": house.reply, "parent_id": house.question},
+        {"conversation_id": house.running_in, "message_id": house.running, "parent_id": house.running},
+        {"conversation_id": None, "message_id": house.running, "parent_id": house.running},
+    ]
+    for kind, place in product(get_args(ClientFrame), places):
+        fields = {field.name for field in msgspec.structs.fields(kind)}
+        others = {value: uuid4().hex for value in place.values() if value}
+        answers = []
+        for ids in (place, {field: value and others[value] for field, value in place.items()}):
+            values = {field: value for field, value in ids.items() if field in fields}
+            if "text" in fields:
+                values["text"] = "mine"
+            if "head_id" in fields:
+                values["head_id"] = ids["message_id"]
+            with nothing_changes(house):
+                answers.append(answer_to(his, kind.__struct_config__.tag, values, ids))
+        assert answers[0] == answers[1], kind
+        assert answers[0] or kind in (Stop, RetryModel), f"{kind} is refused"
+    assert SECRET not in str(his.frames)
+    hers = house.served.client(house.minji)
+    hers.send("watch", conversation_id=house.running_in)
+    assert 'aria-busy="true"' in hers.wait_for("snapshot")["html"]
+
+
+def answer_to(client: Client, name: str, values: dict[str, Any], ids: dict[str, Any]) -> list[str]:
+    """The frames that answer a command, as they would be with other ids."""
+    seen = len(client.frames)
+    ref = client.send(name, **values)
+    client.settle()
+    frames = [frame for frame in client.frames[seen:] if frame["type"] not in ("status", "counted")]
+    text = [re.sub(r"\b[\w-]*-\d+\b", "REF", str(frame)).replace(ref, "REF") for frame in frames]
+    for field, value in ids.items():
+        text = [each.replace(str(value), field) if value else each for each in text]
+    return text
+
+
+@pytest.mark.row(15)
+def test_a_command_by_post_is_checked_as_on_the_socket(house: House) -> None:
+    answers = []
+    for place in (house.conversation, uuid4().hex):
+        body = {"type": "send", "id": "x", "text": "mine", "conversation_id": place, "parent_id": house.reply}
+        with nothing_changes(house):
+            answer = house.post("/messages", body, house.jun).json()
+        answers.append((answer["code"], answer["message"].replace(place, "ID")))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == "not_found"
+
+
+@pytest.mark.row(15)
+def test_the_id_of_anothers_command_is_as_free_as_any(house: House) -> None:
+    hers, his = house.served.ready_client(house.minji), house.served.ready_client(house.jun)
+    first = hers.say("the same words", id="same-id")
+    second = his.say("the same words", id="same-id")
+    assert second["conversation_id"] != first["conversation_id"]
+    assert his.say("the same words", id="same-id")["conversation_id"] == second["conversation_id"]
+
+
+def test_lists_searches_exports_and_the_status_page_show_each_only_their_own(house: House) -> None:
+    for path in ("/", "/conversations", "/search?q=spare", "/search/quick?q=spare", "/api/export", "/status"):
+        assert house.conversation not in house.get(path, house.jun).text, path
+        assert house.conversation not in house.get(path, house.served.owner()).text, path
+        assert SECRET not in house.get(path, house.jun).text, path
+        seen = house.get(path, house.minji).text
+        assert (house.conversation if path != "/status" else house.running_in) in seen, path
+
+
+def test_the_list_is_told_only_to_whom_it_concerns(house: House) -> None:
+    his, hers = house.served.ready_client(house.jun), house.served.ready_client(house.minji)
+    his.settle()
+    seen = len(his.frames)
+    house.post(f"/api/conversations/{house.conversation}/rename", {"title": "A new name"}, house.minji)
+    hers.wait_for_list(showing="A new name")
+    his.settle()
+    assert not [frame for frame in his.frames[seen:] if frame["type"] == "conversations"]
+
+
+def test_what_is_shared_to_be_read_can_be_read_and_no_more(house: House) -> None:
+    house.share("read")
+    his = house.served.ready_client(house.jun)
+    assert SECRET in house.get(f"/c/{house.conversation}", house.jun).text
+    assert house.conversation in house.get("/search?q=spare", house.jun).text
+    assert "Minji" in house.get("/conversations", house.jun).text
+    place = {"conversation_id": house.conversation}
+    his.send("watch", **place)
+    assert SECRET in his.wait_for("snapshot")["html"]
+    commands: list[tuple[str, dict[str, Any]]] = [
+        ("send", {"text": "mine", "parent_id": house.reply}),
+        ("edit", {"text": "mine", "message_id": house.question}),
+        ("regenerate", {"message_id": house.reply}),
+        ("continue", {"message_id": house.reply}),
+        ("switch", {"message_id": house.reply}),
+        ("delete_branch", {"message_id": house.reply}),
+        ("restore_branch", {"message_id": house.reply}),
+    ]
+    with nothing_changes(house):
+        for name, fields in commands:
+            error = his.wait_for("error", ref=his.send(name, **place, **fields))
+            assert error["code"] == "not_allowed"
+            assert "Minji" in error["message"]
+        for action in ("rename", "pin", "archive", "share", "settings", "delete", "restore"):
+            address = f"/api/conversations/{house.conversation}/{action}"
+            assert house.post(address, BODIES.get(action, {}), house.jun).status_code == 403
+        assert house.post(f"/api/messages/{house.reply}/pin", {"pinned": True}, house.jun).status_code == 403
+
+
+def test_what_is_shared_to_be_written_in_belongs_to_its_person_still(house: House) -> None:
+    house.share("write")
+    house.go_on.release(500)
+    his, hers = house.served.ready_client(house.jun), house.served.ready_client(house.minji)
+    hers.send("watch", conversation_id=house.conversation)
+    hers.wait_for("snapshot")
+    his.say_and_wait("and where is the stone", conversation_id=house.conversation, parent_id=house.reply)
+    told = hers.wait_for("accepted")
+    assert "Jun" in told["user_html"]
+    record = Conversations(house.served.database).get(house.conversation)
+    assert People(house.served.database).names()[record.person_id] == "Minji"
+    deleted = house.post(f"/api/conversations/{house.conversation}/delete", {}, house.jun)
+    assert deleted.status_code == 403
+    error = his.wait_for(
+        "error", ref=his.send("delete_branch", conversation_id=house.conversation, message_id=house.reply)
+    )
+    assert error["code"] == "not_allowed"
+
+
+def test_who_may_only_read_cannot_stop_a_reply_and_a_writer_can(house: House) -> None:
+    address = f"/api/conversations/{house.running_in}/share"
+    his = house.served.ready_client(house.jun)
+    house.post(address, {"shared": "read"}, house.minji)
+    assert his.wait_for("error", ref=his.send("stop", message_id=house.running))["code"] == "not_allowed"
+    house.post(address, {"shared": "write"}, house.minji)
+    his.send("watch", conversation_id=house.running_in)
+    his.wait_for("snapshot")
+    his.send("stop", message_id=house.running)
+    his.settle()
+    house.go_on.release(500)
+    assert his.wait_for("finished", message_id=house.running)["finish_reason"] == "abort"
+
+
+def test_hiding_a_conversation_again_closes_it_on_every_page(house: House) -> None:
+    house.share("write")
+    his = house.served.ready_client(house.jun)
+    his.send("watch", conversation_id=house.conversation)
+    his.wait_for("snapshot")
+    house.share(None)
+    assert his.wait_for("right")["right"] == "none"
+    his.wait_for_list(hiding=house.conversation)
+    house.go_on.release(500)
+    house.served.ready_client(house.minji).say_and_wait(
+        "the key moved to the shed", conversation_id=house.conversation, parent_id=house.reply
+    )
+    his.settle()
+    assert "shed" not in str(his.frames)
+    assert house.get(f"/c/{house.conversation}", house.jun).status_code == 404
+
+
+def test_presets_and_defaults_are_each_persons(house: House) -> None:
+    save = {"name": "Hers", "text": SECRET, "shared": False}
+    assert house.post("/api/presets/p1", save, house.minji).status_code == 204
+    assert house.post("/api/defaults", {"params": PARAMS, "preset_id": "p1"}, house.minji).status_code == 204
+    assert SECRET in house.get("/api/settings", house.minji).text
+    for path in ("/", "/api/settings"):
+        assert SECRET not in house.get(path, house.jun).text
+    foreign = house.post("/api/defaults", {"params": {}, "preset_id": "p1"}, house.jun)
+    missing = house.post("/api/defaults", {"params": {}, "preset_id": "p0"}, house.jun)
+    assert (foreign.status_code, foreign.text.replace("p1", "p0")) == (missing.status_code, missing.text)
+    for preset_id in ("p1", "p2"):  # the same for one that is hers and one that is nobody's
+        his = {"name": "His", "text": "his own", "shared": False}
+        assert house.post(f"/api/presets/{preset_id}", his, house.jun).status_code == 204
+        assert house.post(f"/api/presets/{preset_id}", his, house.jun).status_code == 204
+    assert house.post("/api/presets/p1/delete", {}, house.jun).status_code == 204
+    assert Presets(house.served.database).get("p1", person=whose(house, "Minji")).text == SECRET
+    assert len(Presets(house.served.database).list_for(whose(house, "Jun"))) == 2
+
+
+def test_a_shared_preset_is_changed_by_its_person_only(house: House) -> None:
+    shared = {"name": "Ours", "text": "Speak as a sailor.", "shared": True}
+    house.post("/api/presets/ours", shared, house.minji)
+    assert "Speak as a sailor." in house.get("/api/settings", house.jun).text
+    for path, body in (("/api/presets/ours", shared | {"text": "x"}), ("/api/presets/ours/delete", {})):
+        assert house.post(path, body, house.jun).status_code == 403
+    assert "Speak as a sailor." in house.get("/api/settings", house.jun).text
+
+
+def test_an_imported_record_shows_nothing_of_others(house: House) -> None:
+    document = house.get("/api/export", house.minji).json()
+    document["conversations"] = [c for c in document["conversations"] if c["id"] == house.conversation]
+    document["conversations"][0]["title"] = "harmless"
+    for message in document["conversations"][0]["messages"]:
+        message["text"] = "harmless"
+        if message["role"] == "assistant":
+            message["context"]["left_out"] = [house.question]
+    upload = httpx2.post(
+        house.served.url + "/api/import",
+        json=document,
+        headers={"Origin": house.served.url, "Cookie": house.jun},
+    ).json()
+    while (job := house.get(f"/api/import/{upload['id']}", house.jun).json())["state"] == "running":
+        pass
+    assert house.get(f"/api/import/{upload['id']}", house.minji).status_code == 404
+    (item,) = job["items"]
+    assert item["outcome"] == "imported"
+    assert item["conversation_id"] != house.conversation
+    page = house.get(f"/c/{item['conversation_id']}", house.jun).text
+    (reply,) = re.findall(r'class="message reply" data-message-id="(\w+)"', page)
+    record = house.get(f"/api/messages/{reply}/record", house.jun)
+    assert record.status_code == 200
+    assert SECRET not in page + record.text
+
+
+def whose(house: House, name: str) -> str:
+    return next(person for person, called in People(house.served.database).names().items() if called == name)
+
+
+def test_a_persons_devices_see_the_same(house: House) -> None:
+    code = house.served.sharing.codes.issue(Invited(whose(house, "Minji")))
+    tablet = cookie_of(house.served.join(code=code))
+    assert SECRET in house.get(f"/c/{house.conversation}", tablet).text
+
+
+def test_the_owner_says_whose_a_new_device_is(house: House) -> None:
+    owner = house.served.owner()
+    sheet = house.post("/api/pairing-code", {"name": "Halmeoni"}, owner).text
+    (code,) = re.findall(r"</span>(\d{4} \d{4})", sheet)
+    assert house.served.join(code=code).status_code == 204
+    assert "Halmeoni" in house.get("/api/devices", owner).text
+    answer = house.post("/api/pairing-code", {"person_id": "nobody"}, owner)
+    assert answer.status_code == 404
+    assert (
+        house.post(f"/api/people/{whose(house, 'Halmeoni')}/rename", {"name": "할머니"}, owner).status_code
+        == 200
+    )
+    assert "할머니" in house.get("/api/devices", owner).text
+    assert house.post("/api/people/owner/rename", {"name": "x"}, house.jun).status_code == 403
