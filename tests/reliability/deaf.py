@@ -1,4 +1,4 @@
-"""A client that says what it likes and never reads a byte of the answers."""
+"""A client that says what it likes and reads no more of the answer than its head."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tests.web.serving import WAIT_S
 
 BUFFER = 4_096
 """What its machine takes for it, so that the server soon feels it."""
+UPGRADE = (
+    "Upgrade: websocket",
+    "Connection: Upgrade",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+)
 
 
 class Deaf:
-    """One socket of a page that has stopped reading."""
+    """One connection, which asks for a page or for a socket."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, path: str = "/ws") -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
         self._socket.settimeout(WAIT_S)
         self._socket.connect(("127.0.0.1", house.port))
-        lines = [
-            "GET /ws HTTP/1.1",
-            f"Host: 127.0.0.1:{house.port}",
-            f"Origin: {house.url}",
-            "Upgrade: websocket",
-            "Connection: Upgrade",
-            "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
-        ]
+        lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{house.port}", f"Origin: {house.url}"]
+        if path == "/ws":
+            lines += UPGRADE
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode())
         answer = b""
         while not answer.endswith(b"\r\n\r\n"):
             answer += self._socket.recv(1)
-        assert answer.startswith(b"HTTP/1.1 101")
+        assert answer.split()[1] == (b"101" if path == "/ws" else b"200")
 
     def __enter__(self) -> Deaf:
         return self

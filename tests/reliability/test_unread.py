@@ -101,3 +101,13 @@ def test_clients_that_never_read_cost_nothing_and_are_dropped(tmp_path: Path, lo
         assert (reply.status, reply.text) == (Status.DONE, answer(f"write deaf{number} 40"))
     assert told == count
     assert grown < 2 * MB * count
+
+
+@pytest.mark.row(10)
+def test_an_answer_that_is_not_taken_is_given_up(tmp_path: Path) -> None:
+    conversation = fill(tmp_path / "data")
+    with House(tmp_path, patience={"answer_s": 0.5}) as house, Deaf(house, f"/c/{conversation}") as deaf:
+        assert deaf.is_dropped()
+        assert house.end() == 0
+        assert house.log.count("took nothing") == 1
+        assert "Traceback" not in house.log
