@@ -1,7 +1,7 @@
 """A server as `ondol serve` starts it, in a process of its own, whose double does what its questions ask for.
 
-"write NAME 9" is answered with nine words that begin with that name, "stall 5 NAME" by holding the
-interpreter for five seconds.
+"write NAME 9" is answered with nine words that begin with that name, "formulas 9" with nine formulas, and
+"stall 5 NAME" by holding the interpreter for five seconds.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from web.waiting import Patience
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTS = "/debug/objects"
+PATIENCE_S = 4 * WAIT_S
+"""Longer than one server on a quiet machine needs: these tests run many beside each other."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class House:
         found = re.match(r"Ondol is at (http://127\.0\.0\.1:(\d+))", self.process.stdout.readline())
         assert found is not None, self.log
         self.url, self.port = found[1], int(found[2])
-        httpx2.get(self.url)  # the model is loaded after the first answer
+        httpx2.get(self.url, timeout=PATIENCE_S)  # the model is loaded after the first answer
 
     def __enter__(self) -> House:
         return self
@@ -105,7 +107,7 @@ class House:
 
     def objects(self) -> dict[str, int]:
         """How many objects of each type it has that came after its start."""
-        return cast(dict[str, int], httpx2.get(self.url + OBJECTS, timeout=WAIT_S).json())
+        return cast(dict[str, int], httpx2.get(self.url + OBJECTS, timeout=PATIENCE_S).json())
 
     def client(self, kind: type[socket.socket] = socket.socket) -> Client:
         """A page, once the model is ready; `kind` is how it reads."""
@@ -119,6 +121,7 @@ class House:
             ping_interval=None,  # as browsers do it
         )
         client = Client(self._pages.enter_context(connection))
+        client.wait_s = PATIENCE_S
         client.wait_for("status", phase="ready")
         return client
 
@@ -144,6 +147,8 @@ def answer(question: str) -> str:
     match question.split():
         case ["write", name, count]:
             return " ".join(f"{name}.{number}" for number in range(int(count)))
+        case ["formulas", count]:
+            return " ".join(f"$x^{number}$" for number in range(int(count)))
         case ["stall", seconds, _]:
             ctypes.PyDLL(None).usleep(int(float(seconds) * 1e6))
             return "over"

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.reliability.house import House, answer
+from tests.reliability.stored import replies
 from tests.web.serving import Client
 
 SLOW = 1_024
 CLIENTS = 10
-QUESTION = "write warm 90"
+QUESTION = "formulas 30"
+"""Few tokens and much HTML, which comes again with each: more than the line brings, at any pace."""
 
 
 class Slow(socket.socket):
@@ -38,7 +40,7 @@ def follow(client: Client, reply_id: str) -> tuple[list[int], str]:
 
 @pytest.mark.row(11)
 def test_slow_clients_get_fewer_frames_and_the_same_text(tmp_path: Path) -> None:
-    with House(tmp_path, step_s=0.005, window=4_096) as house, ThreadPoolExecutor(CLIENTS) as pool:
+    with House(tmp_path, step_s=0.02) as house, ThreadPoolExecutor(CLIENTS) as pool:
         quick = house.client()
         first, _ = quick.say_and_wait("write first 3")
         conversation, reply = first["conversation_id"], first["reply_id"]
@@ -50,7 +52,6 @@ def test_slow_clients_get_fewer_frames_and_the_same_text(tmp_path: Path) -> None
         second = quick.say(QUESTION, conversation_id=conversation, parent_id=reply)
         followed = [pool.submit(follow, client, second["reply_id"]) for client in slow]
         events, html = follow(quick, second["reply_id"])
-        assert answer(QUESTION) in html
         for following in followed:
             few, same = following.result()
             assert same == html
@@ -59,3 +60,4 @@ def test_slow_clients_get_fewer_frames_and_the_same_text(tmp_path: Path) -> None
             assert len(few) < 0.8 * len(events)
         assert house.end() == 0
         assert "took nothing" not in house.log
+    assert replies(house.data_dir)[QUESTION].text == answer(QUESTION)

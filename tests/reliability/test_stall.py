@@ -30,8 +30,6 @@ def test_sockets_survive_a_stall_and_the_log_tells_of_it(tmp_path: Path, long: b
     stalls = [5, 30] * 10 if long else [5]
     with House(tmp_path, patience=PATIENCE) as house, ThreadPoolExecutor(SOCKETS) as pool:
         talking, *others = house.client(), *pool.map(house.client, [Late] * SOCKETS)
-        for client in (talking, *others):
-            client.wait_s = 120
         for number, seconds in enumerate(stalls, start=1):
             _, finished = talking.say_and_wait(f"stall {seconds} {number}")
             assert finished["finish_reason"] == "stop"
