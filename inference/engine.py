@@ -120,11 +120,11 @@ class Engine:
             return self.plan.window
         return self.tokenizing.model.context_window if self.tokenizing is not None else 0
 
-    def reserve(self) -> Place:
-        """Keep a place in the queue for the request that `submit` is given next: what is done in between,
-        such as storing it, is then not in vain. Raises `EngineBusy` or `EngineStopped`.
+    def reserve(self, person: str = "") -> Place:
+        """Keep a place in the queue for the request of this person that `submit` is given next: what is done
+        in between, such as storing it, is then not in vain. Raises `EngineBusy` or `EngineStopped`.
         """
-        return self._waiting.reserve()
+        return self._waiting.reserve(person)
 
     def submit(
         self, request: GenerationRequest, emit: Callable[[Event], None], place: Place | None = None

@@ -11,7 +11,7 @@ InferenceError
 ├── InvalidParams              a sampling parameter is outside its range
 ├── OutOfMemory                a step found no memory on its device
 ├── NotANumber                 the model's output was NaN or infinite
-├── EngineBusy                 the queue is full; carries the numbers
+├── EngineBusy                 the queue has no place for this person; carries the numbers
 ├── EngineStopped              the worker thread is gone
 └── BenchFailed                a measurement, or the peer beside it, went wrong
 
@@ -101,12 +101,18 @@ class NotANumber(InferenceError):
 
 
 class EngineBusy(InferenceError):
-    """No place is left in the queue."""
+    """No place is left in the queue; `others_wait`: none of those that one person may have meanwhile."""
 
-    def __init__(self, waiting: int, limit: int) -> None:
+    def __init__(self, waiting: int, limit: int, *, others_wait: bool = False) -> None:
         self.waiting = waiting
         self.limit = limit
-        super().__init__(f"{waiting} of {limit} places in the queue are taken; try again in a moment.")
+        taken = f"{waiting} of {limit} places in the queue are taken; try again in a moment."
+        if others_wait:
+            taken = (
+                f"You have {waiting} in the queue already; while others wait too, {limit} is the most. "
+                "Try again in a moment."
+            )
+        super().__init__(taken)
 
 
 class EngineStopped(InferenceError):

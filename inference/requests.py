@@ -49,6 +49,7 @@ class OpenRequests:
     def close(self, sequence: Sequence, reason: FinishReason, error: str | None = None) -> None:
         """The end of one request."""
         if self._open.pop(sequence.request.id, None) is not None:
+            self._waiting.leave(sequence)
             self._ended(reason)
             sequence.finish(reason, error)
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
 
 from inference.errors import EngineBusy, EngineStopped
+from inference.fair_order import FairOrder
 from inference.sequence import Sequence
 from inference.types import Queued
 
+OWN_PLACES = 2
+"""So many of a person's requests may wait while others' do."""
+
 
 class Place:
-    """A place in the room that is kept free for a request to come; given back at the end of its `with`."""
+    """A place in the room, kept for a person's request to come; given back at the end of its `with`."""
 
-    def __init__(self, give_back: Callable[[Place], None]) -> None:
+    def __init__(self, person: str, give_back: Callable[[Place], None]) -> None:
+        self.person = person
         self._give_back = give_back
 
     def __enter__(self) -> Place:
@@ -28,10 +33,13 @@ class Place:
 
 
 class WaitingRoom:
-    """Requests that wait, in turns: whoever was served longest ago is next, then whoever came first.
+    """Requests that wait, served in people's turns (`inference.fair_order`).
 
-    So one client with many requests cannot keep others waiting, and a free place never stays empty. Everyone
-    in the room is told their position whenever it changes, and whether anybody is served at all.
+    Who waits alone may fill the whole room. While anybody else waits or has a place reserved, a person is let
+    in with fewer than `OWN_PLACES` waiting, and only then: also into a room that somebody else has filled, so
+    that the room holds its places and two more for each further person. Whoever is in, or has a place
+    reserved, is never sent away for others' sake. Everyone in the room is told their position whenever it
+    changes, and whether anybody is served at all.
     """
 
     def __init__(self, places: int, served_at_once: int = 1) -> None:
@@ -39,8 +47,9 @@ class WaitingRoom:
         self._served_at_once = served_at_once
         self._paused = False
         self._reserved: set[Place] = set()
-        self._last_turn: dict[str, int] = {}  # of each client, while anybody waits
-        self._waiting: deque[Sequence] = deque()
+        self._order = FairOrder()
+        self._waiting: list[Sequence] = []
+        self._told: dict[Sequence, Queued] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._reply_s: float | None = None
@@ -52,23 +61,26 @@ class WaitingRoom:
     def __contains__(self, sequence: Sequence) -> bool:
         return sequence in self._waiting
 
-    def reserve(self) -> Place:
-        """Keep a place for a request that comes soon. Raises as `put` does."""
+    def reserve(self, person: str = "") -> Place:
+        """Keep a place for a person's request that comes soon. Raises as `put` does."""
         with self._changed:
-            self._require_place()
-            place = Place(self._give_back)
+            self._require_place(person)
+            place = Place(person, self._give_back)
             self._reserved.add(place)
             return place
 
     def put(self, sequence: Sequence, place: Place | None = None) -> None:
-        """Join at the end, in a reserved place or a free one.
+        """Join in a reserved place or a free one.
 
-        Raises `EngineBusy` when all places are taken or reserved, `EngineStopped` after `close`.
+        Raises `EngineBusy` when all that the person may have are taken or reserved, `EngineStopped` after
+        `close`.
         """
         with self._changed:
-            if place is not None:
+            if place in self._reserved:
                 self._reserved.discard(place)
-            self._require_place()
+                self._require_open()
+            else:
+                self._require_place(sequence.request.person)
             self._waiting.append(sequence)
             self._tell_positions()
             self._changed.notify()
@@ -76,18 +88,23 @@ class WaitingRoom:
     def take(self, fits: Callable[[Sequence], bool] = lambda sequence: True) -> Sequence | None:
         """The next in line; None when nobody waits, or the next one does not fit yet.
 
-        Nobody overtakes: a large request would else wait for ever behind small ones.
+        Nobody overtakes: a large request would else wait for ever behind small ones. What was taken runs
+        until `leave`.
         """
         with self._changed:
-            sequence = next(iter(self._in_turn()), None)
+            sequence = self._order.next_of(self._waiting)
             if sequence is None or not fits(sequence):
                 return None
             self._waiting.remove(sequence)
-            self._last_turn[sequence.request.client] = max(self._last_turn.values(), default=0) + 1
-            if not self._waiting:
-                self._last_turn.clear()
+            self._order.begin(sequence)
             self._tell_positions()
             return sequence
+
+    def leave(self, sequence: Sequence) -> None:
+        """What was taken runs no more."""
+        with self._changed:
+            if self._order.end(sequence):
+                self._tell_positions()
 
     def remove(self, request_id: str) -> Sequence | None:
         """Take somebody out who no longer wants to wait."""
@@ -146,31 +163,31 @@ class WaitingRoom:
             self._reply_s = reply_s if self._reply_s is None else 0.7 * self._reply_s + 0.3 * reply_s
 
     def _tell_positions(self) -> None:
-        for position, sequence in enumerate(self._in_turn(), start=1):
-            sequence.emit(Queued(position, self._eta_s(position), self._paused))
+        if not self._waiting:
+            self._order.forget()
+        told, self._told = self._told, {}
+        order = self._order.foresee(self._waiting, self._served_at_once)
+        for position, sequence in enumerate(order, start=1):
+            self._told[sequence] = Queued(position, self._eta_s(position), self._paused)
+            if self._told[sequence] != told.get(sequence):
+                sequence.emit(self._told[sequence])
 
-    def _require_place(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise EngineStopped("The engine has stopped.")
-        taken = len(self._waiting) + len(self._reserved)
-        if taken >= self._places:
-            raise EngineBusy(taken, self._places)
+
+    def _require_place(self, person: str) -> None:
+        self._require_open()
+        taken = Counter(sequence.request.person for sequence in self._waiting)
+        taken.update(place.person for place in self._reserved)
+        own = taken.pop(person, 0)
+        limit = min(OWN_PLACES, self._places) if taken else self._places
+        if own >= limit:
+            raise EngineBusy(own, limit, others_wait=bool(taken))
 
     def _give_back(self, place: Place) -> None:
         with self._changed:
             self._reserved.discard(place)
-
-    def _in_turn(self) -> list[Sequence]:
-        """Everybody, in the order they will be served if nobody else comes."""
-        last_turn, left, order = dict(self._last_turn), list(self._waiting), []
-        turn = max(last_turn.values(), default=0)
-        while left:
-            following = min(left, key=lambda sequence: last_turn.get(sequence.request.client, 0))
-            left.remove(following)
-            order.append(following)
-            turn += 1
-            last_turn[following.request.client] = turn
-        return order
 
     def _eta_s(self, position: int) -> float | None:
         """When a place will be free: places free up evenly over the time that a reply was seen to take."""

@@ -49,12 +49,13 @@ class ChatMessage:
 class GenerationRequest:
     """A prompt that is already tokenized, and how to continue it.
 
-    `params.seed` and `params.max_tokens` are filled in by now. `client` is who asks, for fair turns. `owner`
-    is the conversation whose KV this is, to be forgotten with it. `reusable_tokens` of the prompt were
-    computed by an earlier turn: where fewer are cached, the engine says why if it knows. `drafts` lets its
-    tokens be guessed ahead where the engine does that (the text is the same). `reasoning` is how the reply
-    marks its reasoning, None where this model has none. `reuse_at_most` so many cached tokens (None: all):
-    what is computed again in the same pieces is rounded alike, which a reply that is repeated needs.
+    `params.seed` and `params.max_tokens` are filled in by now. `person` is who asks, for fair turns: all that
+    name nobody are one. `owner` is the conversation whose KV this is, to be forgotten with it.
+    `reusable_tokens` of the prompt were computed by an earlier turn: where fewer are cached, the engine says
+    why if it knows. `drafts` lets its tokens be guessed ahead where the engine does that (the text is the
+    same). `reasoning` is how the reply marks its reasoning, None where this model has none. `reuse_at_most`
+    so many cached tokens (None: all): what is computed again in the same pieces is rounded alike, which a
+    reply that is repeated needs.
 
     The prompt may end with the first `begun` tokens of the reply itself, which was cut short and goes on as
     if it had not been: only what comes after them is emitted.
@@ -63,7 +64,7 @@ class GenerationRequest:
     id: str
     prompt_ids: tuple[int, ...]
     params: SamplingParams
-    client: str = ""
+    person: str = ""
     owner: str = ""
     reusable_tokens: int = 0
     reasoning: ReasoningFormat | None = None

@@ -118,13 +118,12 @@ class Beginnings:
         prior: Prior | None,
     ) -> Begun:
         """Store while a place in the queue is kept for the request, which it names."""
-        with self._engine.reserve() as place:
+        with self._engine.reserve(person) as place:
             started = await run_in_threadpool(store)
             reply_id, conversation_id = started.reply.id, started.conversation.id
             if started.repeated:
                 return Begun(started, self._generations.get(reply_id), asks)
-            # Chats take turns: each is a client.
-            request = replace(prepared.request, id=reply_id, client=conversation_id, owner=conversation_id)
+            request = replace(prepared.request, id=reply_id, person=person, owner=conversation_id)
             generation = self._generations.start(conversation_id, request, prepared.context, place, prior)
             return Begun(started, generation, asks)
 

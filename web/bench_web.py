@@ -5,15 +5,14 @@ The server runs in a process of its own, as people run it; this one asks it, and
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
@@ -23,20 +22,15 @@ from rich.table import Table
 from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
-from inference.backends.base import Backend
-from inference.config import EngineConfig
-from inference.errors import ModelUnavailable
+from inference.bench.beats import Beats, load_beats
 from inference.model_loader import Prepare
-from inference.models.prepared import PreparedModel, Progress
 from storage.conversations import Conversations
 from storage.database import Database
 from storage.records import NewTurn, ReplyEnd, Status
-from web import bench_search, bench_transfer
-from web.access import loopback_hosts
-from web.app import build_app
+from web import bench_reach, bench_search, bench_transfer
 from web.bench_pages import first_load, get
+from web.bench_server import SPAWNING, START_S, no_weights, server
 from web.languages import load_languages
-from web.server import Server, listen, settled
 from web.settings import Settings
 
 WORDS = ("warm", "floor", "stone", "kitchen", "fire", "smoke", "house", "bowl", "night", "온돌", "아랫목")
@@ -45,7 +39,6 @@ MESSAGES = 1_000
 OPENED = 20
 RENDERED = 8
 PAUSE_S = 0.002
-START_S = 120
 LABELS = {
     "first_load_bytes": "first load, uncompressed, in the longest language (bytes)",
     "open_cold_ms": "first opening of {messages:,} messages (ms)",
@@ -57,13 +50,14 @@ LABELS = {
     "render_ms": "opening a page with {long:,} new characters (ms)",
     **bench_search.LABELS,
     **bench_transfer.LABELS,
+    **bench_reach.LABELS,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How much is measured: messages of the long conversation, characters of a long one, how often, messages
-    to search, and conversations of an import.
+    to search, conversations of an import, and what is written to those who watch.
     """
 
     messages: int = MESSAGES
@@ -72,6 +66,7 @@ class Sizes:
     rendered: int = RENDERED
     found: int = bench_search.MESSAGES
     imported: int = bench_transfer.IMPORTED
+    reach: bench_reach.Reach = bench_reach.Reach()
 
 
 def run_bench_web(
@@ -83,8 +78,8 @@ def run_bench_web(
     """
     sizes = sizes or Sizes()
     with tempfile.TemporaryDirectory(prefix="ondol-bench-") as folder:
-        data_dir = Path(folder)
-        with _server(settings, data_dir, prepare) as url:
+        data_dir = Path(folder) / "filled"
+        with server(settings, data_dir, prepare, no_weights) as (url, _):
             languages = [language.code for language in load_languages()]
             first: dict[str, int | float] = {
                 "first_load_bytes": max(first_load(url, language) for language in languages)
@@ -92,9 +87,18 @@ def run_bench_web(
             figures = {**first, **_measure(url, *fill(data_dir, sizes), sizes)}
             bench_search.fill_many(data_dir, sizes.found)
             figures |= bench_search.measure_finding(url, sizes.opened, _timed, _p95)
+        beats = Beats(SPAWNING)
+        watched = Path(folder) / "watched"
+        with server(settings, watched, prepare, partial(load_beats, beats)) as (url, process_id):
+            figures |= bench_reach.measure_reach(url, process_id, beats, sizes.reach)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(figures), indent=2).decode())
-        return
+    else:
+        print_table(figures, sizes)
+
+
+def print_table(figures: Mapping[str, float], sizes: Sizes) -> None:
+    """What was measured, in words."""
     table = Table("", "")
     for key, value in figures.items():
         label = LABELS[key].format(
@@ -103,6 +107,8 @@ def run_bench_web(
             long=sizes.long_chars,
             found=sizes.found,
             imported=sizes.imported,
+            chats=bench_reach.HELD_CHATS,
+            held_s=sizes.reach.held_s,
         )
         table.add_row(label, f"{value:,}" if isinstance(value, int) else f"{value:,.1f}")
     Console().print(table)
@@ -214,38 +220,3 @@ def _socket(url: str) -> Iterator[ClientConnection]:
         while msgspec.json.decode(socket.recv(START_S)).get("phase") != "failed":
             pass
         yield socket
-
-
-@contextmanager
-def _server(settings: Settings, data_dir: Path, prepare: Prepare | None) -> Iterator[str]:
-    """The address of a server in a process of its own."""
-    spawning = multiprocessing.get_context("spawn")
-    ours, theirs = spawning.Pipe()
-    process = spawning.Process(target=_serve, args=(settings, data_dir, prepare, theirs))
-    process.start()
-    try:
-        if not ours.poll(START_S):
-            raise ModelUnavailable("The server that was to be measured did not start.")
-        yield f"http://127.0.0.1:{ours.recv()}"
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve(settings: Settings, data_dir: Path, prepare: Prepare | None, started: Connection) -> None:
-    listener = listen("127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    app = build_app(
-        replace(settings, data_dir=data_dir),
-        Database.open(data_dir),
-        hosts=loopback_hosts(port),
-        prepare_model=prepare,
-        backend=_no_weights,
-        on_status=settled(lambda status: None),
-    )
-    started.send(port)
-    Server(app).run(sockets=[listener])
-
-
-def _no_weights(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:
-    raise ModelUnavailable("The web layer is measured without a model.")

@@ -153,16 +153,24 @@ class Generations:
         raise RuntimeError("the engine's events ended without a last one")
 
     async def _show(self, generation: Generation) -> None:
-        """Render at most ten times a second, and save what is due."""
+        """Render at most ten times a second, and save what is due meanwhile: no text waits for the disk."""
         saved = _Saved(time.monotonic(), len(generation.token_ids))
-        while True:
-            await generation.news.wait()
-            generation.news.clear()
-            started = time.monotonic()
-            await generation.render()
-            if saved.is_due(len(generation.token_ids)):
-                saved = await self._save(generation)
-            await asyncio.sleep(max(RENDER_INTERVAL_S, RENDER_SHARE * (time.monotonic() - started)))
+        saving: asyncio.Task[_Saved] | None = None
+        try:
+            while True:
+                await generation.news.wait()
+                generation.news.clear()
+                started = time.monotonic()
+                await generation.render()
+                rendered = time.monotonic()
+                if saving is not None and saving.done():
+                    saved, saving = saving.result(), None
+                if saving is None and saved.is_due(len(generation.token_ids)):
+                    saving = asyncio.create_task(self._save(generation))
+                await asyncio.sleep(max(RENDER_INTERVAL_S, RENDER_SHARE * (rendered - started)))
+        finally:
+            if saving is not None:
+                await saving
 
     async def _save(self, generation: Generation) -> _Saved:
         token_ids, reasoning = tuple(generation.token_ids), generation.reasoning or None

@@ -9,7 +9,6 @@ import logging
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,11 +27,12 @@ from web.ending import exit_hung
 from web.errors import StartFailed
 from web.lan import LanHosts, Scheme, host_names, private_addresses
 from web.lateness import Lateness, PatientSocket
+from web.resting_server import TICK_S, RestingServer
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation
 from web.tls import Tls
-from web.unread import LOOKS, Unread, cut_off, is_waiting
+from web.unread import Unread, cut_off, is_waiting
 from web.waiting import WAITING_S, Patience, waiting_protocol
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ TLS_END_S = 2.0
 """Less than the grace: who does not answer the end of TLS is cut off before the event loop ends."""
 END_S = 1.0
 """What a client that takes nothing gets to take the end."""
-TICK_S = 0.1
-"""How often uvicorn looks after the server."""
 SWITCH_S = 0.001
 
 
@@ -163,23 +161,19 @@ def uvicorn_config(
     )
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server. Ten times a second it looks after its connections, and whether it is in time."""
+class Server(RestingServer):
+    """The server of one app. Once a second it looks after its connections, and whether it is in time."""
 
     def __init__(self, app: Starlette, tls: Tls | None = None, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
         super().__init__(uvicorn_config(app, tls, self._patience))
         self._unread = Unread()
         self._lateness = Lateness(TICK_S)
-        self._next_look = 0.0
 
     async def on_tick(self, counter: int) -> bool:
-        """Called by uvicorn after each tenth of a second, until the server ends."""
+        """Called once a second until the server ends."""
         self._lateness.note()
-        now = time.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + self._patience.unread_s / LOOKS
-            self._unread.look(self._connections())
+        self._unread.look(self._connections())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

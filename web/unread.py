@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterable
 
 logger = logging.getLogger(__name__)
 
-LOOKS = 10
-"""How often to look within the time that a client has."""
 KEPT = KEPT_BY_KERNEL = 4_096
 """Bytes that wait for a client here, and there beyond those for which it has room."""
 AT_ONCE = struct.pack("ii", 1, 0)

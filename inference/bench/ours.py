@@ -74,7 +74,7 @@ class EngineUnderTest:
 
     def _submit(self, prompt: tuple[int, ...], new_tokens: int, *, drafts: bool) -> _Reply:
         reply, name = _Reply(), uuid.uuid4().hex
-        request = GenerationRequest(name, prompt, _params(new_tokens), client=name, drafts=drafts)
+        request = GenerationRequest(name, prompt, _params(new_tokens), drafts=drafts)
         self._engine.submit(request, reply.put)
         return reply
 

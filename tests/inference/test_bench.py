@@ -117,7 +117,6 @@ def test_four_chats_decode_together(engine: ObservedEngine) -> None:
     item = dict(SMALL.speed(Prompts(258)))[Figure("batch4_tok_s")]
     runs = EngineUnderTest(engine)(item).runs
     assert max(r.points[0].at_s for r in runs) < min(r.points[-1].at_s for r in runs)
-    assert len({request.client for request in engine.requests}) == 4
 
 
 def test_a_model_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class Running:
         self.statuses: Queue[ModelStatus] = Queue()
         self.failures: list[Exception] = []
         self.hangs: list[str] = []
+        self.emitted: list[tuple[str, Event]] = []
         load = scripted_loader(echo, self.made, pace)
 
         def prepare(config: object, progress: object, cancelled: object):
@@ -77,10 +78,17 @@ class Running:
         messages = [ChatMessage("system", "Be brief."), *(earlier or []), ChatMessage("user", text)]
         return self.engine.tokenizing.tokenizer.encode_chat(messages).ids
 
-    def submit(self, name: str, prompt_ids: tuple[int, ...], **params: object) -> Queue[Event]:
+    def submit(
+        self, name: str, prompt_ids: tuple[int, ...], person: str = "", **params: object
+    ) -> Queue[Event]:
         events: Queue[Event] = Queue()
         sampling = SamplingParams(**{"temperature": 0, "max_tokens": 100, **params})  # type: ignore[arg-type]
-        self.engine.submit(GenerationRequest(name, prompt_ids, sampling), events.put)
+
+        def emit(event: Event) -> None:
+            self.emitted.append((name, event))
+            events.put(event)
+
+        self.engine.submit(GenerationRequest(name, prompt_ids, sampling, person), emit)
         return events
 
 
@@ -191,6 +199,28 @@ def test_replies_run_side_by_side_and_the_rest_wait_in_line(start: Callable[...,
     assert max(running.backend.batches) == 2
     positions = [event.position for event in replies["d"] if isinstance(event, Queued)]
     assert positions == sorted(positions, reverse=True)
+
+
+def test_who_comes_to_a_house_that_one_person_fills_is_next(start: Callable[..., Running]) -> None:
+    pace = threading.Semaphore(10)
+    running = start(pace, max_waiting=3).start()
+    texts = {"a1": "a1" * 25, "a2": "a2", "a3": "a3", "b1": "b1", "b2": "b2"}
+    queues = {name: running.submit(name, running.prompt(texts[name]), "a") for name in ("a1", "a2")}
+    for queue in queues.values():
+        while not isinstance(queue.get(timeout=WAIT_S), Prefill):
+            pass
+    for name in ("a3", "b1", "b2"):
+        queues[name] = running.submit(name, running.prompt(texts[name]), name[0])
+    with pytest.raises(EngineBusy):
+        running.submit("b3", running.prompt("b3"), "b")
+    pace.release(100_000)
+    replies = {name: collect(queue) for name, queue in queues.items()}
+    assert {name: text_of(events) for name, events in replies.items()} == {n: t * 2 for n, t in texts.items()}
+    begun = list(dict.fromkeys(name for name, event in running.emitted if isinstance(event, Prefill)))
+    assert begun == ["a1", "a2", "b1", "b2", "a3"]  # as long as a1 runs, b has the other place
+    told = {name: [e.position for e in replies[name] if isinstance(e, Queued)] for name in ("a3", "b1", "b2")}
+    assert told["a3"][:2] == [1, 2]  # b has come, and is first
+    assert (told["b1"][0], told["b2"][0]) == (1, 3)
 
 
 def test_a_newcomer_is_read_while_others_are_written(start: Callable[..., Running]) -> None:

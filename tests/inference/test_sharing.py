@@ -85,7 +85,7 @@ class House:
         opening = self.backend._tokenizer.encode_chat([]).ids
         prompt = (*[ord("x")] * (prompt_tokens - len(opening)), *opening)
         params = SamplingParams(temperature=0, seed=0, max_tokens=NEW_TOKENS)
-        request = GenerationRequest(name, prompt, params, client=name)
+        request = GenerationRequest(name, prompt, params)
         self._waiting.put(RunningSequence(request, self._emit(name), self.backend._tokenizer.decode))
 
     def _emit(self, name: str) -> Callable[[Event], None]:

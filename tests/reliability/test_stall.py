@@ -36,5 +36,5 @@ def test_sockets_survive_a_stall_and_the_log_tells_of_it(tmp_path: Path, long: b
             list(pool.map(Client.settle, others))  # a socket that was closed raises
             told = [line for line in house.log.splitlines() if "stood still" in line]
             assert len(told) == number
-            assert float(told[-1].partition("for ")[2].split()[0]) > 0.9 * seconds
+            assert float(told[-1].partition("for ")[2].split()[0]) > seconds - 2
         assert house.end() == 0

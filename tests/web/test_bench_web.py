@@ -10,14 +10,23 @@ import pytest
 
 from inference.models.prepared import PreparedModel
 from tests.inference.doubles import prepare_double
-from web.bench_web import LABELS, Sizes, run_bench_web
+from web.bench_reach import Reach
+from web.bench_web import LABELS, Sizes, print_table, run_bench_web
 from web.settings import Settings
 
-SMALL = Sizes(messages=8, long_chars=9_000, opened=2, rendered=2, found=40, imported=3)
+SMALL = Sizes(
+    messages=8,
+    long_chars=9_000,
+    opened=2,
+    rendered=2,
+    found=40,
+    imported=3,
+    reach=Reach(words=2, every_s=0.02, held=(40,), held_s=1, held_words=1, idle_s=0.2),
+)
 
 
 def double(folder: Path, *_: object) -> PreparedModel:
-    return prepare_double(folder)
+    return prepare_double(folder, window=2_048)
 
 
 def test_the_web_layer_is_measured_in_a_process_of_its_own(
@@ -27,6 +36,6 @@ def test_the_web_layer_is_measured_in_a_process_of_its_own(
     figures = json.loads(capsys.readouterr().out)
     assert set(figures) == set(LABELS)
     assert figures["first_load_bytes"] > 50_000
-    run_bench_web(Settings(), as_json=False, sizes=SMALL, prepare=partial(double, tmp_path))
+    print_table(figures, SMALL)
     table = capsys.readouterr().out
     assert "opening 8 messages" in table

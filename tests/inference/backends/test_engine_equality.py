@@ -64,7 +64,7 @@ def ask(engine: Engine, history: list[ChatMessage], question: str) -> tuple[int,
 
 def submit(engine: Engine, name: str, prompt: tuple[int, ...], params: SamplingParams) -> Queue[Event]:
     events: Queue[Event] = Queue()
-    engine.submit(GenerationRequest(name, prompt, params, client=name, owner="conversation"), events.put)
+    engine.submit(GenerationRequest(name, prompt, params, owner="conversation"), events.put)
     return events
 
 
