@@ -227,6 +227,7 @@ class Engine:
             "interrupted."
         )
         self.status = ModelStatus(ModelPhase.FAILED, sentence)
+        logger.error("the worker hangs with %s", ", ".join(self._requests.begun_ids()) or "nothing begun")
         self._on_hang(sentence)
         self._tally.clear()
         self._requests.close_all(FinishReason.ERROR, sentence)
@@ -262,7 +263,9 @@ class Engine:
             worker.serve(self._stopping)
             self._keeper.save_rest()
         except BaseException as error:
-            logger.exception("the worker died")
+            logger.exception(
+                "the worker died with %s", ", ".join(self._requests.begun_ids()) or "nothing begun"
+            )
             death = f"{type(error).__name__}: {error}"
         # Now that the exception is gone, and the tensors with it that its frames held.
         watchdog.stop()

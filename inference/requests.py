@@ -59,14 +59,20 @@ class OpenRequests:
 
     def close_begun(self, error: str) -> None:
         """End what the worker had begun, after it died. Those who wait go on waiting."""
-        with self._lock:  # nobody is on their way into the room
-            begun = [sequence for sequence in self._open.values() if sequence not in self._waiting]
-        self._close_all(begun, FinishReason.ERROR, error)
+        self._close_all(self._begun(), FinishReason.ERROR, error)
 
     def close_all(self, reason: FinishReason, error: str | None = None) -> None:
         """End everything, whatever the worker is doing with it, and let nobody in any more."""
         self._waiting.close()
         self._close_all(list(self._open.values()), reason, error)
+
+    def begun_ids(self) -> list[str]:
+        """The ids of what the worker has begun."""
+        return [sequence.request.id for sequence in self._begun()]
+
+    def _begun(self) -> list[Sequence]:
+        with self._lock:  # nobody is on their way into the room
+            return [sequence for sequence in self._open.values() if sequence not in self._waiting]
 
     def _close_all(self, sequences: Iterable[Sequence], reason: FinishReason, error: str | None) -> None:
         for sequence in sequences:

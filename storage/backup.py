@@ -25,6 +25,7 @@ from storage.files import (
     make_folder,
     reading_uri,
     revision_of,
+    sync,
 )
 from storage.sqlite import Library, explain, load_library
 
@@ -184,12 +185,3 @@ def _copy(source: Path, uri: str, copy: Path, library: Library, room: Room) -> N
     except library.Error as error:
         problem = explain(error, copy.parent)
         raise (explain(error, source) if isinstance(problem, DamagedDatabase) else problem) from error
-
-
-def sync(path: Path) -> None:
-    """What was written to this file, or to the names in this folder, survives a power cut. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

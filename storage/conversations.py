@@ -6,7 +6,7 @@ from a pool thread. Any may raise `StorageError`, and then nothing was changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from sqlalchemy import literal, select, tuple_, update
@@ -140,13 +140,21 @@ class Conversations:
                 index_message(session, reply)
             return True
 
-    def interrupt_leftovers(self) -> int:
+    def unfinished(self) -> dict[str, str]:
+        """All replies that are pending or running: their ids, and which conversation each is in."""
+        with self._database.read() as session:
+            rows = session.execute(select(Message.id, Message.conversation_id).where(UNFINISHED))
+            return {reply_id: conversation_id for reply_id, conversation_id in rows}
+
+    def interrupt_leftovers(self, ids: Collection[str] | None = None) -> int:
         """Ends the replies that an earlier process left behind, with the text they had. Returns how many.
 
-        Only for start-up: a reply that is running now would be ended as well.
+        Without `ids` only for start-up: a reply that is running now would be ended as well.
         """
+        some = select(Message).where(UNFINISHED)
+        some = some if ids is None else some.where(Message.id.in_(ids))
         with self._database.write() as session:
-            leftovers = session.scalars(select(Message).where(UNFINISHED)).all()
+            leftovers = session.scalars(some).all()
             for reply in leftovers:
                 reply.status, reply.finished_at = Status.INTERRUPTED, self._clock()
                 if is_live(session, reply.id):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from storage.engine import make_engine
-from storage.errors import StorageError
-from storage.files import FILE_NAME, make_folder, make_private_file, revision_of
+from storage.errors import NotWritable, StorageError
+from storage.files import FILE_NAME, make_folder, make_private_file, revision_of, try_writing
 from storage.migrate import migrate
 from storage.migrations import REVISIONS
 from storage.sqlite import Library, explain, load_library
@@ -31,6 +31,8 @@ class Database:
     def __init__(self, path: Path, library: Library) -> None:
         """For a file that is known to be sound; `open` is the way in."""
         self.path = path
+        self.on_not_writable: Callable[[NotWritable], None] = lambda error: None
+        """Called in the thread of a writer that fails, before it is told itself."""
         self._reader = make_engine(path, library, begin="BEGIN", pool_size=READERS, query_only=True)
         self._writer = make_engine(path, library, begin="BEGIN IMMEDIATE", pool_size=1)
         self._snapshots = make_engine(path, library, begin="BEGIN", pool_size=SNAPSHOTS, query_only=True)
@@ -72,8 +74,18 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that no other writer runs beside: committed at the end, undone by any exception."""
-        with self._session(self._writer) as session:
-            yield session
+        try:
+            with self._session(self._writer) as session:
+                yield session
+        except NotWritable as error:
+            self.on_not_writable(error)
+            raise
+
+    def try_writing(self) -> None:
+        """Writes to the file and beside it, and changes nothing. Raises `NotWritable`."""
+        try_writing(self.path.parent)
+        with self.write() as session:
+            session.execute(text("PRAGMA user_version = 0"))  # which it is
 
     def close(self) -> None:
         """Ends all connections; the log is then part of the file. May be called again."""
@@ -85,12 +97,12 @@ class Database:
     @contextmanager
     def _session(self, engine: Engine) -> Iterator[Session]:
         if self._closed:
-            raise StorageError(f"{self.path} has been closed.")
+            raise StorageError(f"{self.path.name} has been closed.")
         try:
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 session.connection()
                 yield session
         except DBAPIError as error:
-            raise explain(error.orig, self.path) from error
+            raise explain(error.orig, Path(self.path.name)) from error  # where it lies is no visitor's matter
         except PoolTimeout as error:
-            raise StorageError(f"{self.path} is too busy: nothing was saved.") from error
+            raise StorageError(f"{self.path.name} is too busy: nothing was saved.") from error

@@ -25,7 +25,11 @@ def make_engine(
     At most `pool_size` are open; a further one is waited for.
     """
     engine = create_engine(
-        URL.create("sqlite", database=str(path)), module=library, pool_size=pool_size, max_overflow=0
+        URL.create("sqlite", database=str(path)),
+        module=library,
+        pool_size=pool_size,
+        max_overflow=0,
+        hide_parameters=True,  # an error that is logged must not quote what people wrote
     )
 
     @event.listens_for(engine, "connect")

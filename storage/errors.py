@@ -1,6 +1,8 @@
 """What can go wrong in `storage`.
 
 StorageError                the database cannot be read or written; nothing was acknowledged
+├── NotWritable             nothing can be written now, which may pass
+│   └── DiskFull            since there is no room
 ├── UnusableFolder          the data folder cannot be made, read or written
 ├── DamagedDatabase         the file is not a sound database
 ├── SchemaTooNew            a newer version of Ondol wrote it; nothing was changed
@@ -18,6 +20,14 @@ from __future__ import annotations
 
 class StorageError(Exception):
     """The database cannot do what was asked."""
+
+
+class NotWritable(StorageError):
+    """The disk fails, the file is read-only, or another program holds it."""
+
+
+class DiskFull(NotWritable):
+    """There is no room on the disk."""
 
 
 class UnusableFolder(StorageError):

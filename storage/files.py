@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from storage.errors import DamagedDatabase, SchemaTooNew, UnusableFolder
+from storage.errors import DamagedDatabase, DiskFull, NotWritable, SchemaTooNew, UnusableFolder
 from storage.migrations import REVISIONS
 from storage.sqlite import Library, explain
 
@@ -19,6 +21,9 @@ LOCK_NAME = "ondol.lock"
 BACKUPS_NAME = "backups"
 SIDE_FILES = ("-wal", "-shm", "-journal")
 FileCheck: TypeAlias = Literal["quick_check", "integrity_check"] | None
+ROOM_BYTES = 2**20
+"""What a message and its reply surely have room in."""
+
 SEARCH_INDEX = "search_index"
 """Stands in what SQLite says where the insides of the full-text index do not agree."""
 
@@ -30,6 +35,7 @@ def make_folder(folder: Path) -> None:
     try:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
+            sync(folder.parent)
     except OSError as error:
         raise UnusableFolder(f"The data folder {folder} cannot be made ({error.strerror}).") from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
@@ -63,6 +69,28 @@ def is_in_use(folder: Path) -> bool:
     except OSError as error:
         raise UnusableFolder(f"The data folder {folder} cannot be read ({error.strerror}).") from error
     return False
+
+
+def sync(path: Path) -> None:
+    """What was written to this file, or to the names in this folder, survives a power cut. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def try_writing(folder: Path) -> None:
+    """Writes `ROOM_BYTES` to the disk and lets them go. Raises `NotWritable`."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(ROOM_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"The disk that holds {folder} is full: nothing was saved.") from error
+        raise NotWritable(f"{folder} cannot be written ({error.strerror}): nothing was saved.") from error
 
 
 def make_private_file(path: Path) -> None:

@@ -21,10 +21,18 @@ from storage.backup import (
     is_part_of,
     put_in_place,
     stamp,
-    sync,
 )
 from storage.errors import DamagedDatabase, StorageError, UnusableFolder
-from storage.files import BACKUPS_NAME, FILE_NAME, SIDE_FILES, is_in_use, make_folder, reading_uri, sole_user
+from storage.files import (
+    BACKUPS_NAME,
+    FILE_NAME,
+    SIDE_FILES,
+    is_in_use,
+    make_folder,
+    reading_uri,
+    sole_user,
+    sync,
+)
 from storage.sqlite import Library, explain, load_library
 
 

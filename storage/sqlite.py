@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
-from storage.errors import DamagedDatabase, StorageError, UnsafeSQLite, UnusableFolder
+from storage.errors import DamagedDatabase, DiskFull, NotWritable, StorageError, UnsafeSQLite, UnusableFolder
 
 Version: TypeAlias = tuple[int, ...]
 
@@ -64,13 +64,13 @@ def explain(error: Any, path: Path) -> StorageError:
     """An error of the library as one sentence. Codes: https://sqlite.org/rescode.html"""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_FULL:
-            return StorageError(f"The disk that holds {path} is full: nothing was saved.")
+            return DiskFull(f"The disk that holds {path} is full: nothing was saved.")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StorageError(f"Another program holds {path}: nothing was saved.")
+            return NotWritable(f"Another program holds {path}: nothing was saved.")
         case sqlite3.SQLITE_IOERR:
-            return StorageError(f"The disk failed while {path} was read or written: nothing was saved.")
+            return NotWritable(f"The disk failed while {path} was read or written: nothing was saved.")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return StorageError(f"{path} cannot be written: nothing was saved.")
+            return NotWritable(f"{path} cannot be written: nothing was saved.")
         case sqlite3.SQLITE_CANTOPEN:
             return UnusableFolder(f"{path} cannot be opened.")
         case sqlite3.SQLITE_CORRUPT:

@@ -2,7 +2,9 @@
 
 A page on another site can make a browser send requests here (DNS rebinding, cross-site WebSockets, forms).
 So the Host header must name one of this server's own addresses, and whatever changes state, sockets included,
-must come from a page of that same address.
+must come from a page of that same address. Where the browser says which site a request comes from, another
+site's page gets nothing at all, so that it cannot even measure how long an answer takes; following a link
+here is left to people. Browsers do not say so over plain HTTP on a network: there Origin alone decides.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+NOT_KEPT = {"Cache-Control": "no-store"}
 SAFE_METHODS = {"GET", "HEAD"}
+OWN_SITE = {"same-origin", "none"}
 FORWARDING_HEADERS = {"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"}
 FORWARDING_FAMILY = "x-forwarded"
 
@@ -66,7 +70,8 @@ class AccessGuard:
         if any(name in FORWARDING_HEADERS or name.startswith(FORWARDING_FAMILY) for name in headers):
             return "Ondol does not run behind a proxy, and this request was forwarded by one."
         changes_state = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
-        if changes_state and headers.getlist("origin") != [f"{_scheme(scope)}://{hosts[0].lower()}"]:
+        is_foreign = changes_state and headers.getlist("origin") != [f"{_scheme(scope)}://{hosts[0].lower()}"]
+        if is_foreign or _is_asked_by_another_site(scope, headers):
             return "That page does not belong to this server."
         return None
 
@@ -81,6 +86,17 @@ def _scheme(scope: Scope) -> Scheme:
     return "https" if scope["scheme"] in ("https", "wss") else "http"
 
 
+def _is_asked_by_another_site(scope: Scope, headers: Headers) -> bool:
+    """Whether a page of another site asks for this, and not a person who follows a link.
+
+    The site is looked at first: how a request is made is the other page's choice.
+    """
+    if OWN_SITE.issuperset(headers.getlist("sec-fetch-site")):
+        return False
+    how = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return scope["type"] == "websocket" or scope["method"] != "GET" or how != ("navigate", "document")
+
+
 def _is_on_private_network(scope: Scope) -> bool:
     """Whether neither end of the connection is a public address. That lets nobody in: it only keeps out."""
     ends = (scope.get("client"), scope.get("server"))
@@ -93,7 +109,8 @@ def _with_headers(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
                 headers[name] = value
-            headers.setdefault("Cache-Control", "no-store")
+            for name, value in NOT_KEPT.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return wrapped

@@ -122,8 +122,10 @@ async def _judge(
     waiting = sharing.attempts.refusal(person.id)
     if waiting is not None:
         return refusal_of(request, 429, waiting.sentence, waiting.headers)
+    # A failure until it is known: that takes a while, and further guesses may come meanwhile.
+    sharing.attempts.failed(person.id)
     if await run_in_threadpool(matches, asked.current, person.password):
         sharing.attempts.succeeded(person.id)
         return None
-    sharing.attempts.failed(person.id)
+    sharing.attempts.restart(person.id)
     return refusal_of(request, 403, WRONG)

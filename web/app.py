@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
@@ -48,17 +47,20 @@ from web import (
 from web.access import AccessGuard
 from web.beginning import Beginnings
 from web.ending import keep_partials, shut_down
+from web.faults import FaultGuard
 from web.further_replies import FurtherReplies
 from web.generations import Generations
 from web.hub import Hub
 from web.imports import ImportDesk
 from web.languages import Languages, load_languages
+from web.leftovers import forget_deleted, note_leftovers
 from web.new_chats import NewChats
 from web.presenter import Presenter
 from web.prompts import Prompts, cut_of
 from web.protocol import InEachLanguage
 from web.rereading import Rereading
 from web.routes import routes
+from web.saving import AGAIN_S, Saving
 from web.scorings import Scorings
 from web.services import Services
 from web.session_checks import go_round
@@ -69,8 +71,6 @@ from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
 from web.waiting import Welcome
-
-logger = logging.getLogger(__name__)
 
 START_DELAY_S = 1.0
 
@@ -109,6 +109,7 @@ def build_app(
     on_hang: Callable[[str], None] = lambda sentence: None,
     prepare_model: Prepare | None = None,
     backend: LoadBackend = load_backend,
+    again_s: float = AGAIN_S,
 ) -> Starlette:
     """The server for people on `hosts` (values of the Host header). Its lifespan closes the database.
 
@@ -116,7 +117,8 @@ def build_app(
     the owner.
 
     `on_status` is told of the model's progress, on the worker thread, beside the pages. `on_hang` is called
-    when the worker hangs and every reply is stored, and should end the process.
+    when the worker hangs and every reply is stored, and should end the process. `again_s` is how long the
+    server waits before it tries to save something again.
     """
 
     languages = load_languages()
@@ -142,11 +144,11 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(settings, engine, database, languages, sharing)
+        services = _build_services(settings, engine, database, languages, sharing, again_s)
         await run_in_threadpool(services.imports.clear)
-        await _note_leftovers(services)
+        await note_leftovers(services)
         await services.new_chats.share()
-        await run_in_threadpool(_forget_deleted, services)
+        await run_in_threadpool(forget_deleted, services)
         services.trash.empty_later()
         services.telemetry.start()
         engine.start(START_DELAY_S)
@@ -162,6 +164,7 @@ def build_app(
         routes=routes(),
         middleware=[
             Middleware(AccessGuard, hosts=hosts, languages=languages),
+            Middleware(FaultGuard, answer=pages.broke),
             *_guard(languages, sharing),
         ],
         exception_handlers={
@@ -197,6 +200,7 @@ def _build_services(
     database: Database,
     languages: Languages,
     sharing: Sharing | None,
+    again_s: float,
 ) -> Services:
     loop = asyncio.get_running_loop()
 
@@ -218,7 +222,8 @@ def _build_services(
 
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
-    generations = Generations(engine, conversations, conclude, announce)
+    saving = Saving(database, lambda: services.announce_status(), again_s)
+    generations = Generations(engine, conversations, saving, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches, listing = Branches(database, cut_of), Listing(database)
@@ -234,6 +239,7 @@ def _build_services(
         search=Search(database),
         trash=Trash(engine, conversations, branches, listing, prompts),
         generations=generations,
+        saving=saving,
         turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
         rereading=rereading,
         scorings=Scorings(engine, conversations, Scores(database), rereading),
@@ -251,19 +257,3 @@ def _build_services(
         sharing=sharing,
     )
     return services
-
-
-async def _note_leftovers(services: Services) -> None:
-    """Replies that were being written when the last server ended are marked, and keep what they have."""
-    count = await run_in_threadpool(services.conversations.interrupt_leftovers)
-    if count:
-        logger.warning("%d replies were cut short by the last end of the server", count)
-
-
-def _forget_deleted(services: Services) -> None:
-    """What a server that was killed while it deleted a conversation had not forgotten yet."""
-    for conversation_id in services.engine.stored_owners():
-        try:
-            services.conversations.get(conversation_id)
-        except NotFound:
-            services.engine.forget(conversation_id)

@@ -20,7 +20,10 @@ class Assets(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         if "+" in path:
-            sheets = await run_in_threadpool(self._joined, Path(path))
+            try:
+                sheets = await run_in_threadpool(self._joined, Path(path))
+            except (OSError, ValueError):  # a name that no file can have
+                raise HTTPException(404) from None
             response = Response(sheets, media_type="text/css")
         else:
             response = await super().get_response(path, scope)

@@ -75,6 +75,12 @@ class Attempts:
         if len(self._records) > CAPACITY:
             self._records.popitem(last=False)
 
+    def restart(self, address: str) -> None:
+        """The last guess from there took a while to be found wrong: the wait begins now."""
+        record = self._records.get(_source(address))
+        if record is not None:
+            record.last = self._clock()
+
     def succeeded(self, address: str) -> None:
         """A guess from there was right."""
         self._records.pop(_source(address), None)

@@ -29,6 +29,7 @@ from web.commands import (
     decode,
 )
 from web.errors import KNOWN_ERRORS, error_frame
+from web.faults import log_fault
 from web.hub import Ended, Watcher
 from web.message_views import end_seq
 from web.permissions import may_stop, permit
@@ -113,6 +114,7 @@ async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> No
                 services.engine.retry()
         await _look_again(watcher, services)
     except KNOWN_ERRORS as error:
+        log_fault(error, ref)
         watcher.post(error_frame(error, ref))
     except Exception:
         logger.exception("command %s failed", ref)

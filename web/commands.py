@@ -19,7 +19,7 @@ MAX_FRAME_BYTES = 65_536
 MAX_TEXT_BYTES = 1_048_576
 """Of a message's text, in UTF-8."""
 
-Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+\Z")]
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_BYTES)]
 Seq: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 

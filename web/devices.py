@@ -85,9 +85,11 @@ async def pair(request: Request) -> Response:
     waiting = sharing.attempts.refusal(address)
     if waiting is not None:
         return refusal_of(request, 429, waiting.sentence, waiting.headers)
+    # A failure until it is known: a password takes a while, and further guesses may come meanwhile.
+    sharing.attempts.failed(address)
     judged = await _judge(services.people, sharing, asked)
     if isinstance(judged, str):
-        sharing.attempts.failed(address)
+        sharing.attempts.restart(address)
         return refusal_of(request, 403, judged)
     sharing.attempts.succeeded(address)
     response = Response(status_code=204)

@@ -28,6 +28,7 @@ async def shut_down(services: Services, database: Database) -> None:
     await run_in_threadpool(services.imports.close)
     services.telemetry.close()
     services.generations.begin_closing()
+    services.saving.close()
     await run_in_threadpool(services.engine.stop)
     await services.generations.close()
     await run_in_threadpool(database.close)
@@ -42,6 +43,7 @@ def keep_partials(services: Services, loop: asyncio.AbstractEventLoop) -> None:
     async def keep() -> None:
         services.announce_status()
         services.generations.begin_closing()
+        services.saving.close()
         await services.generations.close()
         await asyncio.sleep(TELL_S)
 

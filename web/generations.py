@@ -22,10 +22,11 @@ from inference.scheduler import Place
 from inference.stream import EventStream
 from inference.types import Finished, FinishReason, GenerationRequest, Timings, Usage
 from storage.conversations import Conversations
-from storage.errors import NotFound, StorageError
+from storage.errors import NotFound, NotWritable, StorageError
 from storage.records import ReplyEnd, Status
 from web import protocol
 from web.generation import Generation, Prior
+from web.saving import Saving
 from web.scorings import ran_on
 
 logger = logging.getLogger(__name__)
@@ -58,10 +59,16 @@ class Generations:
     """All replies that are being written."""
 
     def __init__(
-        self, engine: Engine, conversations: Conversations, conclude: Conclude, announce: Announce
+        self,
+        engine: Engine,
+        conversations: Conversations,
+        saving: Saving,
+        conclude: Conclude,
+        announce: Announce,
     ) -> None:
         self._engine = engine
         self._conversations = conversations
+        self._saving = saving
         self._conclude = conclude
         self._announce = announce
         self._running: dict[str, Generation] = {}
@@ -122,7 +129,7 @@ class Generations:
         try:
             finished = await self._follow(generation, stream)
             end = self._as_end(generation, finished, context)
-            await run_in_threadpool(self._conversations.finish, reply_id, end)
+            await self._store(generation, end)
             frame: protocol.InEachLanguage | protocol.Error = await self._conclude(reply_id)
         except StorageError as error:
             logger.error("reply %s could not be stored: %s", reply_id, error)
@@ -138,6 +145,20 @@ class Generations:
         generation.end(frame)
         with contextlib.suppress(StorageError):  # the list is told again with the next change
             await self._announce(generation.conversation_id)
+
+    async def _store(self, generation: Generation, end: ReplyEnd) -> None:
+        """Store it, now or as soon as the disk takes it. Until then it is shown to its end, as running."""
+        while True:
+            try:
+                await run_in_threadpool(self._conversations.finish, generation.reply_id, end)
+                return
+            except NotWritable as error:
+                if self._closing:
+                    raise
+                logger.error("reply %s is in memory alone: %s", generation.reply_id, error)
+            await generation.render()
+            with self._saving.keeping_reply():
+                await self._saving.until_it_works()
 
     async def _follow(self, generation: Generation, stream: EventStream) -> Finished:
         """Take the engine's events until the last one, rendering and saving on the way."""
@@ -165,7 +186,8 @@ class Generations:
                 rendered = time.monotonic()
                 if saving is not None and saving.done():
                     saved, saving = saving.result(), None
-                if saving is None and saved.is_due(len(generation.token_ids)):
+                is_due = saved.is_due(len(generation.token_ids)) and self._saving.unsaved is None
+                if saving is None and is_due:
                     saving = asyncio.create_task(self._save(generation))
                 await asyncio.sleep(max(RENDER_INTERVAL_S, RENDER_SHARE * (rendered - started)))
         finally:

@@ -7,6 +7,7 @@ Killed at any moment it leaves whole conversations only.
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import sys
@@ -25,6 +26,9 @@ from storage.transfer.importing import Imports, Outcome
 from storage.transfer.limits import MIB
 from storage.transfer.reading import Found, found
 from web.import_checks import check
+from web.logs import log_discreetly
+
+logger = logging.getLogger(__name__)
 
 MAX_MEMORY_BYTES = 1_024 * MIB
 MAX_PAUSE_S = 0.05
@@ -93,6 +97,7 @@ def _take(imports: Imports, each: Found | ImportRefused) -> Item:
 
 def main(file: str, database_file: str, person: str) -> None:
     """Import into the database of a server that runs, which was looked at when that started."""
+    log_discreetly()
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     server = os.getppid()
@@ -103,6 +108,9 @@ def main(file: str, database_file: str, person: str) -> None:
             sys.stdout.buffer.flush()
             if os.getppid() != server:
                 return
+    except Exception:
+        logger.exception("the import broke off")
+        sys.exit(1)
     finally:
         database.close()
 

@@ -88,6 +88,7 @@ class LanHosts:
         self._read_at = float("-inf")
         self._known: frozenset[str] = frozenset()
         self._current: list[str] = []
+        self._local: list[str] = []
 
     def __contains__(self, host: object) -> bool:
         if host in self._always or host in self._known:
@@ -100,12 +101,19 @@ class LanHosts:
         self._refresh()
         return self._current
 
+    def local_names(self) -> list[str]:
+        """What multicast DNS calls this machine, where the network has that."""
+        self._refresh()
+        return self._local
+
     def _refresh(self) -> None:
         if self._clock() - self._read_at < REREAD_S:
             return
         self._read_at = self._clock()
         self._current = self._addresses()
-        own = [*self._current, *self._names()]
+        names = self._names()
+        self._local = [name for name in names if name.endswith(".local")]
+        own = [*self._current, *names]
         self._known = frozenset(host_values(own, self.port, self.scheme))
         self._on_read(own)
 

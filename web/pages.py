@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from inference.types import ModelPhase, WorkerState
 from storage.access import Right
-from storage.errors import NotFound
+from storage.errors import NotFound, StorageError
 from storage.records import ConversationRecord, DeviceRecord
+from web.faults import log_fault
 from web.language import msgid
 from web.message_views import transcript_view
 from web.opening import Opening
@@ -134,22 +135,34 @@ async def refused(request: Request, error: Exception) -> Response:
 
 async def storage_failed(request: Request, error: Exception) -> Response:
     """The database cannot be read or written."""
-    return _problem(request, 503, msgid("The conversations cannot be reached"), str(error))
+    assert isinstance(error, StorageError)
+    title = msgid("The conversations cannot be reached")
+    return _problem(request, 503, title, str(error), log_fault(error))
 
 
-def _problem(request: Request, status: int, title: str, message: str) -> Response:
+async def broke(request: Request, fault: str) -> Response:
+    """What nobody expected; `fault` is its id in the log."""
+    return _problem(request, 500, msgid("The server failed"), "The server failed while it did that.", fault)
+
+
+def _problem(request: Request, status: int, title: str, message: str, fault: str | None = None) -> Response:
     if request.method in ("GET", "HEAD"):
         services: Services = request.state.services
-        return HTMLResponse(services.presenter(request).error(title, message), status)
-    return refusal_of(request, status, message)
+        return HTMLResponse(services.presenter(request).error(title, message, fault), status)
+    return refusal_of(request, status, message, fault=fault)
 
 
 def refusal_of(
-    request: Request, status: int, english: str, headers: Mapping[str, str] | None = None
+    request: Request,
+    status: int,
+    english: str,
+    headers: Mapping[str, str] | None = None,
+    fault: str | None = None,
 ) -> JSONResponse:
-    """A line for scripts, whose sentence they may show."""
+    """A line for scripts, whose sentence they may show. `fault` is what the log calls it."""
     services: Services = request.state.services
-    return JSONResponse({"error": services.languages.of(request).sentence(english)}, status, headers)
+    body = {"error": services.languages.of(request).sentence(english)}
+    return JSONResponse(body | ({"fault": fault} if fault else {}), status, headers)
 
 
 async def _page(

@@ -10,6 +10,7 @@ from storage.access import Right
 from web.announcing import announce_begun
 from web.commands import MAX_TEXT_BYTES, Count, decode_long
 from web.errors import KNOWN_ERRORS, error_frame
+from web.faults import log_fault
 from web.hub import in_words_of
 from web.permissions import message_for, permit, person_of
 from web.protocol import Counted, ServerFrame, encode
@@ -35,6 +36,7 @@ async def command(request: Request) -> Response:
             frames = await announce_begun(asked.id, await services.turns.begin(asked, person), services)
             frame = frames[language.code]
     except KNOWN_ERRORS as error:
+        log_fault(error, ref)
         frame = in_words_of(language, error_frame(error, ref))
     return Response(encode(frame), media_type="application/json")
 

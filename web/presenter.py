@@ -19,6 +19,7 @@ from web.glossary import GroupView
 from web.language import Language
 from web.letters import Letter
 from web.review_views import CompareView, RecordView, ReplyTokensPage
+from web.saving import Unsaved
 from web.scripts import texts_at_first
 from web.settings_view import SettingsView
 from web.status_view import StatusView
@@ -87,9 +88,11 @@ class Presenter:
         """A conversation to be printed."""
         return self._render("letter.html", letter=letter)
 
-    def error(self, title: str, message: str) -> str:
-        """A page that says what is wrong; the title is still to be translated, the message is a sentence."""
-        return self._render("error.html", title=title, message=message)
+    def error(self, title: str, message: str, fault: str | None = None) -> str:
+        """A page that says what is wrong; the title is still to be translated, the message is a sentence.
+        `fault` is what the log calls it.
+        """
+        return self._render("error.html", title=title, message=message, fault=fault)
 
     def offline(self) -> str:
         """The page that a browser keeps for when this server cannot be reached."""
@@ -118,6 +121,10 @@ class Presenter:
     def system(self, system: SystemView | None) -> str:
         """The system text above the messages; empty where there is none."""
         return self._render("_system.html", system=system)
+
+    def unsaved(self, unsaved: Unsaved) -> str:
+        """Why nothing can be saved now, and what to do."""
+        return self._render("_unsaved.html", unsaved=unsaved)
 
     def right(self, right: RightView) -> str:
         """The line over a conversation that is shared; empty over others."""

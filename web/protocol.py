@@ -156,7 +156,8 @@ class StatusFrame(Struct, frozen=True, tag="status", tag_field="type"):
     """What the model is doing: `phase` as in `inference.types.ModelPhase`, with bytes while downloading.
 
     `can_send` tells whether a message would be accepted (the tokenizer is there); `message` says why not.
-    `size` is how large the model is, `detail` what runs and how much fits.
+    `size` is how large the model is, `detail` what runs and how much fits. `unsaved` is HTML that says why
+    nothing can be saved now; empty while everything can.
     """
 
     phase: str
@@ -167,6 +168,7 @@ class StatusFrame(Struct, frozen=True, tag="status", tag_field="type"):
     size: str
     detail: str
     can_send: bool
+    unsaved: str = ""
 
 
 class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):

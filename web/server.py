@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from inference.models.locate import check
 from inference.types import ModelPhase, ModelStatus
@@ -27,6 +28,7 @@ from web.ending import exit_hung
 from web.errors import StartFailed
 from web.lan import LanHosts, Scheme, host_names, private_addresses
 from web.lateness import Lateness, PatientSocket
+from web.logs import log_discreetly
 from web.resting_server import TICK_S, RestingServer
 from web.settings import Settings
 from web.sharing import share
@@ -52,7 +54,7 @@ def run_server(
 
     A worker that hangs ends the process with `EXIT_HUNG`. The last two arguments are for doubles.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_discreetly()
     check(settings.model)
     listener = listen(settings.host, settings.port)
     port = listener.getsockname()[1]
@@ -138,9 +140,7 @@ class EventLoop(asyncio.SelectorEventLoop):
         return server
 
 
-def uvicorn_config(
-    app: Starlette, tls: Tls | None = None, patience: Patience | None = None
-) -> uvicorn.Config:
+def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> uvicorn.Config:
     """How uvicorn runs the app. Pongs may be late: importing torch holds the interpreter for a while."""
     patience = patience or Patience()
     return uvicorn.Config(
@@ -156,6 +156,7 @@ def uvicorn_config(
         proxy_headers=False,
         server_header=False,
         access_log=False,
+        log_config=None,  # as everything else: uvicorn's own would quote values
         log_level="warning",
         timeout_graceful_shutdown=GRACE_S,
     )
@@ -164,7 +165,7 @@ def uvicorn_config(
 class Server(RestingServer):
     """The server of one app. Once a second it looks after its connections, and whether it is in time."""
 
-    def __init__(self, app: Starlette, tls: Tls | None = None, patience: Patience | None = None) -> None:
+    def __init__(self, app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
         super().__init__(uvicorn_config(app, tls, self._patience))
         self._unread = Unread()
@@ -199,7 +200,9 @@ class Server(RestingServer):
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, before anything else is begun: a port in use must cost nothing."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio switches Nagle's delay off only where the socket says itself that it is TCP: else a frame sent
+    # soon after another waits for the client's acknowledgement, 40 ms and more.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

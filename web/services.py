@@ -36,6 +36,7 @@ from web.presenter import Presenter
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
 from web.rereading import Rereading
+from web.saving import Saving
 from web.scorings import Scorings
 from web.sharing import Sharing
 from web.telemetry import Telemetry
@@ -71,6 +72,7 @@ class Services:
     turns: Turns
     rereading: Rereading
     scorings: Scorings
+    saving: Saving
     prompts: Prompts
     new_chats: NewChats
     presets: Presets
@@ -93,10 +95,11 @@ class Services:
         return await run_in_threadpool(lambda: {code: make(p) for code, p in self.presenters.items()})
 
     def status_frame(self, language: Language) -> StatusFrame:
-        """What the model is doing, for people."""
+        """What the model is doing, for people, and whether anything can be saved."""
         status, description, plan = self.engine.status, self.engine.description, self.engine.plan
         tokenizing = self.engine.tokenizing
         name = tokenizing.model.name if tokenizing else self.engine.config.model
+        unsaved = self.saving.unsaved
         return StatusFrame(
             phase=status.phase.value,
             message=language.sentence(status.message),
@@ -106,6 +109,7 @@ class Services:
             size=size_in_words(language, description) if description else "",
             detail=runs_in_words(language, description, plan) if description and plan else "",
             can_send=tokenizing is not None and status.phase is not ModelPhase.FAILED,
+            unsaved=self.presenters[language.code].unsaved(unsaved) if unsaved else "",
         )
 
     def announce_status(self) -> None:

@@ -22,6 +22,7 @@ from storage.devices import SESSION_AGE, Devices
 from storage.errors import StorageError
 from storage.records import DeviceRecord
 from web.device_names import device_name
+from web.faults import log_fault
 from web.languages import Languages
 from web.pairing import Invited
 from web.waiting import admit
@@ -122,6 +123,7 @@ class SessionGuard:
         try:
             device = await self._sessions.device_of(HTTPConnection(scope))
         except StorageError as error:
+            log_fault(error)
             sentence = self._languages.of(HTTPConnection(scope)).sentence(str(error))
             await _refuse(scope, receive, send, PlainTextResponse(sentence, 503))
             return

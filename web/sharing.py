@@ -26,9 +26,13 @@ class Sharing:
     tls: Tls | None = None
 
     def addresses(self, first: str = "") -> list[str]:
-        """Where other devices find this server, the likeliest first. `first` goes before, if it is one."""
+        """Where other devices find this server, the likeliest first. `first` goes before, if it is one.
+
+        The name comes last: not every network and device knows it.
+        """
         found = sorted(self.hosts.addresses(), key=lambda address: address != first)
-        return [f"{self.hosts.scheme}://{address}{self._port}" for address in found]
+        names = self.hosts.local_names() if found else []
+        return [f"{self.hosts.scheme}://{place}{self._port}" for place in (*found, *names)]
 
     def owner_url(self) -> str:
         """A new link for the owner's browsers; an earlier one is no longer good."""

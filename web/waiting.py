@@ -19,6 +19,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from web.access import NOT_KEPT, SECURITY_HEADERS
 from web.unread import keep_little
 
 WAITING_S = 10.0
@@ -123,6 +124,14 @@ def waiting_protocol(patience: Patience) -> type[H11Protocol]:
                 unread = self.conn.their_state is h11.SEND_BODY
                 room.enter(self, min(UNREAD_BODY_S, patience.request_s) if unread else patience.request_s)
             super().on_response_complete()
+
+        def send_400_response(self, msg: str) -> None:
+            """As uvicorn's, with the headers that every other answer has."""
+            headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close"}
+            lines = [f"{name}: {value}" for name, value in (headers | NOT_KEPT | SECURITY_HEADERS).items()]
+            head = "\r\n".join(["HTTP/1.1 400 Bad Request", *lines, f"Content-Length: {len(msg)}"])
+            self.transport.write(f"{head}\r\n\r\n{msg}".encode("ascii"))
+            self.transport.close()
 
         def _admit(self) -> None:
             room.leave(self)

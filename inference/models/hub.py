@@ -25,6 +25,10 @@ _WANTED = ["*.safetensors", "*.json", "*.jinja"]
 _UNWANTED = ["*/*", "consolidated*.safetensors"]
 _TIMEOUT_S = 10.0
 
+# Otherwise the library asks huggingface.co which programs may run it, whatever HF_ENDPOINT is, and tells it
+# of this machine's software.
+_NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1"}
+
 # Run by a child process, which leaves one JSON object in the file "result".
 _DOWNLOAD = """
 import json, sys
@@ -45,6 +49,7 @@ def cached_snapshot(repo: str, *, models_dir: Path) -> Path | None:
     """The folder of an earlier complete download, found without the network."""
     if not (models_dir / "hub").is_dir():
         return None
+    _disable_telemetry()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -100,7 +105,7 @@ def _download(
             log=private / "log.txt",
             report=report,
             cancelled=cancelled,
-            environment={"HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+            environment={"HF_HUB_DISABLE_PROGRESS_BARS": "1", **_NO_TELEMETRY},
         )
         answer = read_object(result)
     if "folder" not in answer:
@@ -109,8 +114,16 @@ def _download(
     return Path(answer["folder"])
 
 
+def _disable_telemetry() -> None:
+    from huggingface_hub import constants
+
+    # The variable is read once, and transformers may have come first.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+
+
 def _total_bytes(repo: str, endpoint: str | None) -> int:
     """Bytes of the wanted files; refuses a repository without safetensors before anything is downloaded."""
+    _disable_telemetry()
     from huggingface_hub import HfApi
     from huggingface_hub.utils._paths import filter_repo_objects
 

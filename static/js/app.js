@@ -64,6 +64,8 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     chat.opened();
   },
   received(frame) {
+    if (frame.unsaved || (frame.type === "status" && byId("unsaved")))
+      fetchPart("./unsaved.js", "unsaved").then(({ showUnsaved }) => showUnsaved(frame.unsaved));
     if (frame.type === "presets") return presets.replace(frame.html);
     if (frame.type === "settings") return settingsChanged(frame);
     if (frame.type === "pinned") {

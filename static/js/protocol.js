@@ -18,11 +18,8 @@
  * @typedef {{type: "prefill", message_id: string, seq: number, done: number, total: number, cached: number}} PrefillFrame
  * @typedef {{type: "delta", message_id: string, seq: number, blocks?: string[], tail?: string, code?: string,
  *   reasoning?: string, thought_s?: ?number}} DeltaFrame
- * @typedef {{type: "finished", message_id: string, seq: number, finish_reason: string, html: string,
- *   context: ?ContextView}} FinishedFrame
  * @typedef {{type: "status", phase: string, message: string, done: number, total: number, model: string,
- *   size: string, detail: string, can_send: boolean}} StatusFrame
- * @typedef {{type: "conversation_deleted", conversation_id: string, deleted: boolean}} ConversationDeletedFrame
+ *   size: string, detail: string, can_send: boolean, unsaved: string}} StatusFrame
  * @typedef {{type: "error", code: string, message: string, ref: ?string, needed: ?number, limit: ?number, waiting: ?number}} ErrorFrame
  */
 

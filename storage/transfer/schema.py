@@ -21,7 +21,7 @@ FORMAT = "ondol"
 VERSION = 1
 FOOT = b"\n]}\n"
 
-RowId: TypeAlias = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,{ID_LENGTH}}}$")]
+RowId: TypeAlias = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,{ID_LENGTH}}}(?!\n)$")]
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 TokenId: TypeAlias = Annotated[int, Meta(ge=0, lt=2**31)]
 

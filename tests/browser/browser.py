@@ -34,6 +34,8 @@ QUIET = (
     "--disable-sync",
     "--no-pings",
 )
+NOTHING_ELSE = ("MAP * ~NOTFOUND", "EXCLUDE localhost", "EXCLUDE *.localhost", "EXCLUDE 127.*")
+"""A browser finds this machine alone, whatever a page names (row 29 of the reliability plan)."""
 DOWNLOAD_TIMEOUT_S = 600
 
 
@@ -41,14 +43,19 @@ class NoBrowser(Exception):
     """No Chromium can be started here."""
 
 
-def launch(chromium: BrowserType) -> Browser:
-    """The first browser that starts. Raises `NoBrowser` with one sentence."""
+def launch(chromium: BrowserType, *names: str, disabled: str = "") -> Browser:
+    """The first browser that starts. Raises `NoBrowser` with one sentence.
+
+    names: rules such as "MAP a.test 127.0.0.1". disabled: features of the browser that are to be off.
+    """
+    arguments = [*QUIET, f"--host-resolver-rules={', '.join((*names, *NOTHING_ELSE))}"]
+    arguments += [f"--disable-features={disabled}"] if disabled else []
     for executable in installed():
-        if (browser := _started(chromium, executable)) is not None:
+        if (browser := _started(chromium, executable, arguments)) is not None:
             return browser
-    browser = _started(chromium, None)
+    browser = _started(chromium, None, arguments)
     if browser is None and _downloaded():
-        browser = _started(chromium, None)
+        browser = _started(chromium, None, arguments)
     if browser is None:
         raise NoBrowser(
             "The browser tests need Chromium: install the package `chromium` (or Chrome or Edge)."
@@ -68,11 +75,11 @@ def installed() -> Iterator[Path]:
     yield from (place for place in places if place.is_file())
 
 
-def _started(chromium: BrowserType, executable: Path | None) -> Browser | None:
+def _started(chromium: BrowserType, executable: Path | None, arguments: list[str]) -> Browser | None:
     """A running browser; None when that one does not start. As root, Chromium has no sandbox of its own."""
-    arguments = [*QUIET, "--no-sandbox"] if _is_root() else [*QUIET]
+    more = ["--no-sandbox"] if _is_root() else []
     try:
-        return chromium.launch(executable_path=executable, headless=True, args=arguments)
+        return chromium.launch(executable_path=executable, headless=True, args=[*arguments, *more])
     except Error:
         return None
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser.chat_page import ChatPage
 from tests.browser.feeding import Feed, pending, streamed
+from tests.web.hostile import BOMBS, LATEX_BOMBS
 from tests.web.hostile_grammar import Hostile, hostile_texts
 from tests.web.serving import Served
 from web.protocol import ServerFrame
@@ -46,6 +47,11 @@ TEXTS = """() => Object.fromEntries([...document.querySelectorAll('.reply')]
 LAY_OUT_ALL = (
     """() => document.styleSheets[0].insertRule('.message { content-visibility: visible !important; }')"""
 )
+BOMB_CHARS = 4_000  # as many as a reply has by default when it is cut off at its 1,024 tokens
+TOO_LONG_MS = 30_000
+BATCH_MS = 180_000  # on a machine that is busy with much else
+ANSWERS = """() => new Promise((resolve) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => resolve('two frames'))))"""
 DONE = "() => document.querySelector('.reply:last-child').dataset.status === 'done'"
 
 
@@ -81,8 +87,9 @@ def trap() -> Iterator[Trap]:
     trap.close()
 
 
+@pytest.mark.row(24)
 def test_two_thousand_hostile_texts_run_nothing_ask_for_nothing_and_stay_readable(
-    serve: Serve, open_tab: OpenTab, trap: Trap
+    serve: Serve, open_tab: OpenTab, trap: Trap, long: bool
 ) -> None:
     served = serve()
     conversation_id = served.ready_client().say("hello")["conversation_id"]
@@ -92,7 +99,7 @@ def test_two_thousand_hostile_texts_run_nothing_ask_for_nothing_and_stay_readabl
     chat.page.add_init_script(WATCH)
     chat.page.on("framenavigated", lambda frame: moved.append(frame.url))
     chat.page.on("popup", lambda popup: moved.append(popup.url))
-    texts = hostile_texts(2_000, host=trap.host)
+    texts = hostile_texts(20_000 if long else 2_000, host=trap.host)
     for start in range(0, len(texts), BATCH):
         chat.open(f"/c/{conversation_id}")
         moved.clear()
@@ -107,6 +114,36 @@ def test_two_thousand_hostile_texts_run_nothing_ask_for_nothing_and_stay_readabl
         assert [address for address in chat.requests if not address.startswith(f"{served.url}/static/")] == []
         assert moved == []
     assert trap.asked == 0
+
+
+def bombs() -> list[str]:
+    """A hundred texts that cost a parser or a page the most."""
+    marks = [
+        f"{before}{atom}{after}" for atom in BOMBS for before, after in (("", ""), ("", "x"), ("x", "\n"))
+    ]
+    formulas = [f"{fence}{latex}{fence}\n\n" for latex in LATEX_BOMBS for fence in ("$", "$$")]
+    return [unit * (BOMB_CHARS // len(unit) or 1) for unit in (*marks, *formulas)]
+
+
+@pytest.mark.row(25)
+def test_a_hundred_bombs_are_shown_and_the_tab_goes_on_answering(serve: Serve, open_tab: OpenTab) -> None:
+    served = serve()
+    conversation_id = served.ready_client().say("hello")["conversation_id"]
+    chat = open_tab(served.url)
+    feed = Feed(chat.page)
+    texts = bombs()
+    assert len(texts) >= 100
+    for start in range(0, len(texts), 10):
+        chat.open(f"/c/{conversation_id}")
+        chat.page.evaluate(LAY_OUT_ALL)
+        for number, bomb in enumerate(texts[start : start + 10], start):
+            feed.put(
+                pending(conversation_id, [f"b{number}"]), *streamed(f"b{number}", bomb, [len(bomb) // 2])
+            )
+            chat.page.wait_for_function(DONE, timeout=TOO_LONG_MS)
+            assert chat.page.evaluate(ANSWERS) == "two frames"
+            written = next((char for char in bomb if char.isalnum()), "")
+            assert written in unicodedata.normalize("NFKC", chat.reply().text), bomb[:20]
 
 
 def unseen(hostile: Hostile, shown: str) -> list[str]:
@@ -125,4 +162,4 @@ def show(chat: ChatPage, feed: Feed, conversation_id: str, batch: dict[str, Host
         cuts = range(1, length) if split else sorted(chance.choices(range(1, length), k=2))
         frames += streamed(reply_id, hostile.text, cuts)
     feed.put(*frames)
-    chat.page.wait_for_function(DONE)
+    chat.page.wait_for_function(DONE, timeout=BATCH_MS)

@@ -16,6 +16,7 @@ def render(source: str) -> str:
     return ChatTemplate(source).render(CHAT, generation_prompt=True)
 
 
+@pytest.mark.row(28)
 @pytest.mark.parametrize(
     "source",
     [
@@ -88,6 +89,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.row(28)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_template_that_burns_time_or_memory_is_ended(name: str) -> None:
     with pytest.raises(TemplateFailed):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import re
 import socket
 import subprocess
@@ -41,6 +42,8 @@ from web.waiting import Patience
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTS = "/debug/objects"
+FEW_ARENAS = {**os.environ, "MALLOC_ARENA_MAX": "2"}
+"""Else glibc keeps a heap for every thread, and its slow growth looks like a leak."""
 PATIENCE_S = 4 * WAIT_S
 """Longer than one server on a quiet machine needs: these tests run many beside each other."""
 
@@ -71,7 +74,7 @@ class House:
         self._log = (folder / "log").open("w+")
         command = [sys.executable, "-m", "tests.reliability.house", told]
         self.process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=self._log, text=True
+            command, cwd=ROOT, env=FEW_ARENAS, stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         assert self.process.stdout is not None
         found = re.match(r"Ondol is at (http://127\.0\.0\.1:(\d+))", self.process.stdout.readline())

@@ -9,6 +9,7 @@ from threading import Barrier, Thread
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import StatementError
 from sqlalchemy.orm import Session
 
 from storage.conversations import Conversations
@@ -176,3 +177,14 @@ database.close()
         [sys.executable, "-c", program, folder], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert "The disk failed" in ran.stdout or "is full" in ran.stdout
+
+
+def test_an_error_quotes_nothing_that_is_stored(tmp_path: Path) -> None:
+    """What it was made of is logged with it."""
+    with closing(Database.open(tmp_path)) as database:
+        for statement in ("SELECT nothing, :said", "SELECT :said, :other"):
+            with pytest.raises((StorageError, StatementError)) as raised, database.read() as session:
+                session.execute(text(statement), {"said": "marzipan"})
+            told = [str(raised.value), str(raised.value.__cause__), str(raised.value.__context__)]
+            assert [each for each in told if "marzipan" in each] == []
+            assert str(tmp_path) not in told[0]

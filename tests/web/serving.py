@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx2
+from starlette.routing import BaseRoute
 from websockets.sync.client import ClientConnection, connect
 
 from inference.config import EngineConfig
@@ -25,6 +26,7 @@ from storage.conversations import utc_now
 from storage.database import Database
 from storage.devices import Devices
 from tests.inference.doubles import CHATML, OPENING, ScriptedBackend, prepare_double, scripted_loader
+from tests.web.leaks import Leaks
 from web.access import loopback_hosts
 from web.app import build_app
 from web.lan import LanHosts, Scheme
@@ -56,7 +58,9 @@ class Served:
     """One run of the server. `pace` makes the double wait for a permit at every step; `engine` changes its
     configuration, `kind` which double it is. `hangs` is told of a worker that hangs.
 
-    With `lan` it is shared, and answers on a second address of this machine, as it would on the network.
+    With `lan` it is shared, and answers on a second address of this machine, as it would on the network;
+    `waits_by` is the clock of codes and of wrong guesses. `routes` go before its own. When it ends, none of
+    what lets people in may have leaked.
     """
 
     def __init__(
@@ -79,7 +83,10 @@ class Served:
         clock: Callable[[], datetime] = utc_now,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         kind: type[ScriptedBackend] = ScriptedBackend,
+        waits_by: Callable[[], float] = time.monotonic,
+        routes: Sequence[BaseRoute] = (),
     ) -> None:
+        self.leaks = Leaks()
         self.hangs: Queue[str] = Queue()
         self.backends: list[ScriptedBackend] = []
         self._pace = pace
@@ -103,7 +110,8 @@ class Served:
         if lan:
             listeners.append(listen(OTHER_ADDRESS, self.port))
             hosts = _double_hosts(self.port, self.scheme)
-            self.sharing = share(Devices(self.database, clock), hosts, self.tls, pause=pause)
+            sharing = share(Devices(self.database, clock), hosts, self.tls, pause=pause)
+            self.sharing = self.leaks.noting(sharing, waits_by)
             self.owner_url = self.sharing.owner_url()
         app = build_app(
             settings,
@@ -115,7 +123,8 @@ class Served:
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
             backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
-        self._server = Server(app, self.tls, patience)
+        app.router.routes[:0] = routes
+        self._server = Server(self.leaks.watching(app), self.tls, patience)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
@@ -125,15 +134,19 @@ class Served:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def get(self, path: str, **headers: str) -> httpx2.Response:
-        return httpx2.get(self.url + path, headers=headers, verify=self.trust)
+        return httpx2.get(self.url + path, headers=headers, verify=self.trust, timeout=WAIT_S)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         return httpx2.post(
-            self.url + path, json=body, headers={"Origin": self.url, **headers}, verify=self.trust
+            self.url + path,
+            json=body,
+            headers={"Origin": self.url, **headers},
+            verify=self.trust,
+            timeout=WAIT_S,
         )
 
     def post_bytes(self, path: str, body: bytes) -> httpx2.Response:
-        return httpx2.post(self.url + path, content=body, headers={"Origin": self.url})
+        return httpx2.post(self.url + path, content=body, headers={"Origin": self.url}, timeout=WAIT_S)
 
     @property
     def lan_url(self) -> str:
@@ -142,7 +155,8 @@ class Served:
     def join(self, source: str = "127.0.0.1", cookie: str = "", **secret: str) -> httpx2.Response:
         """Show a code or the owner's secret, from an address of this machine."""
         headers = {"Origin": self.url, "User-Agent": PHONE, **({"Cookie": cookie} if cookie else {})}
-        with httpx2.Client(transport=httpx2.HTTPTransport(verify=self.trust, local_address=source)) as client:
+        transport = httpx2.HTTPTransport(verify=self.trust, local_address=source)
+        with httpx2.Client(transport=transport, timeout=WAIT_S) as client:
             return client.post(self.url + "/pair", json=secret, headers=headers)
 
     def guest(self) -> str:
@@ -179,6 +193,8 @@ class Served:
             self._thread.join(0.01)
         assert not self._thread.is_alive()
         self._sockets.close()
+        self.leaks.close()
+        assert self.leaks.found() == []
 
 
 def cookie_of(response: httpx2.Response) -> str:

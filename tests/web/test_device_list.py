@@ -63,6 +63,7 @@ def close_code(client: Client) -> int | None:
     return client.connection.protocol.close_code
 
 
+@pytest.mark.row(32)
 def test_a_disconnected_device_is_out_on_all_its_tabs_within_a_second(served: Served) -> None:
     owner, guest, other = served.owner(), served.guest(), served.guest()
     tabs = [served.ready_client(guest) for _ in range(3)]
@@ -167,6 +168,7 @@ def test_an_expired_session_ends_its_sockets_at_the_next_half_hourly_round(serve
     assert set(rounds.asked) == {ROUND_S}
 
 
+@pytest.mark.row(32)
 def test_a_browser_that_joins_again_gets_its_pages_back_with_the_new_session(served: Served) -> None:
     guest = served.guest()
     tab = served.ready_client(guest)

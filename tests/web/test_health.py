@@ -85,6 +85,7 @@ def test_a_hang_is_unhealthy_and_told_and_keeps_what_was_written(serve: Serve) -
     assert "abcdef" in finished["html"]
     assert "Interrupted" in finished["html"]
     assert "more than 0.5 s" in served.hangs.get(timeout=WAIT_S)
+    assert len([record for record in served.leaks.log if accepted["reply_id"] in record]) == 1
     health = served.get("/health")
     assert health.status_code == 503
     assert health.json()["worker"] == "hung"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from inference.errors import ModelUnavailable
 from inference.models.prepared import PreparedModel
 from tests.inference.doubles import prepare_double
 from tests.web.serving import Served
+from web.server import listen
 
 Serve = Callable[..., Served]
 
@@ -74,3 +77,23 @@ def test_before_the_tokenizer_is_there_a_message_is_refused_and_says_why(serve: 
     gate.set()
     assert error["code"] == "model_loading"
     assert served.get("/").status_code == 200
+
+
+def test_what_is_small_is_sent_at_once() -> None:
+    """Otherwise the second of two small pieces waits for the client's word that the first has come: 40 ms."""
+
+    async def no_delay() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted: socket.socket = writer.get_extra_info("socket")
+            found.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = listen("127.0.0.1", 0)
+        async with await asyncio.start_server(connected, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.close()
+            return await found
+
+    assert asyncio.run(no_delay()) == 1

@@ -12,6 +12,7 @@ from web.latex import MAX_LATEX_CHARS
 from web.markdown import render, render_plain
 
 
+@pytest.mark.row(24)
 @pytest.mark.parametrize("source", HOSTILE)
 def test_hostile_text_leaves_nothing_that_acts(source: str) -> None:
     for text in (source, f"> - {source}", f"before {source}\n\nafter"):
@@ -20,6 +21,7 @@ def test_hostile_text_leaves_nothing_that_acts(source: str) -> None:
         assert "evil.example" not in "".join(link for link in page.links if "http" not in link)
 
 
+@pytest.mark.row(24)
 def test_two_thousand_hostile_texts_leave_nothing_that_acts_and_stay_readable() -> None:
     for hostile in hostile_texts(2_000):
         page = Reader(render(hostile.text))
@@ -49,6 +51,7 @@ def test_what_is_refused_stays_visible(source: str, shown: str) -> None:
     assert shown in Reader(render(source)).text
 
 
+@pytest.mark.row(25)
 @pytest.mark.parametrize("atom", BOMBS)
 def test_endless_marks_are_rendered_and_visible(atom: str) -> None:
     page = Reader(render(atom * (100_000 // len(atom)) + "\n\n\nthe end"))
@@ -72,6 +75,7 @@ def test_nested_links_and_images_end() -> None:
         assert "x" in page.text
 
 
+@pytest.mark.row(25)
 @pytest.mark.parametrize("latex", LATEX_BOMBS)
 def test_latex_that_cannot_be_converted_is_shown_as_source(latex: str) -> None:
     page = Reader(render(f"see $${latex}$$ there"))

@@ -39,11 +39,13 @@ def test_codes_are_eight_digits_and_differ() -> None:
     assert all(code.isascii() and code.isdigit() and len(code) == 8 for code in drawn)
 
 
+@pytest.mark.row(31)
 def test_a_code_lets_one_device_in(codes: PairingCodes) -> None:
     code = codes.issue()
     assert [codes.redeem(code) for _ in range(3)] == [Invited(), Outcome.USED, Outcome.USED]
 
 
+@pytest.mark.row(31)
 def test_a_code_is_good_for_two_minutes(codes: PairingCodes, clock: Clock) -> None:
     first, second = codes.issue(), codes.issue()
     clock.now = 119.9
@@ -102,6 +104,16 @@ def test_after_three_wrong_guesses_the_waits_grow_to_a_minute(clock: Clock) -> N
         clock.now += waits[-1]
     assert waits == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
     assert attempts.wait_s("10.0.0.3") == 0
+
+
+def test_a_wait_begins_when_the_guess_is_known_to_be_wrong(clock: Clock) -> None:
+    attempts = Attempts(clock)
+    for _ in range(4):
+        attempts.failed("10.0.0.2")
+    clock.now += 1.5
+    attempts.restart("10.0.0.2")
+    attempts.restart("10.0.0.3")
+    assert [attempts.wait_s(address) for address in ("10.0.0.2", "10.0.0.3")] == [2, 0]
 
 
 def test_a_right_guess_or_quiet_ends_the_waiting(clock: Clock) -> None:

@@ -76,6 +76,16 @@ def test_it_answers_to_its_own_names_alone(closed: Served) -> None:
             assert closed.get(path, Host=host).status_code in (400, 403), host
 
 
+def test_other_devices_are_told_its_addresses_and_last_the_name_that_multicast_dns_has(
+    closed: Served,
+) -> None:
+    told = [closed.lan_url, f"http://house.local:{closed.port}"]
+    assert closed.sharing.addresses() == told
+    for address in told:
+        host = address.removeprefix("http://")
+        assert closed.get("/pair", Host=host).json()["connected"] is False
+
+
 def test_a_code_is_not_taken_from_another_origin(served: Served) -> None:
     code = served.sharing.codes.issue()
     for origin in (served.lan_url, "http://evil.test", "null", f"https://127.0.0.1:{served.port}"):
@@ -104,6 +114,7 @@ def test_with_a_session_the_page_and_the_socket_are_there_on_every_address(serve
     client.say_and_wait("hello")
 
 
+@pytest.mark.row(31)
 def test_a_code_is_used_up_by_one_of_twenty_who_try_at_once(served: Served) -> None:
     code = served.sharing.codes.issue()
     with ThreadPoolExecutor(20) as pool:
@@ -159,6 +170,7 @@ def test_a_wrong_owners_secret_lets_nobody_in(served: Served) -> None:
     assert answers == [403, 403, 400]
 
 
+@pytest.mark.row(32)
 def test_a_browser_that_joins_again_has_a_new_session_and_the_old_one_is_over(served: Served) -> None:
     guest = served.guest()
     joined = served.join(owner=served.owner_url.partition("#owner=")[2], cookie=guest)
@@ -169,6 +181,7 @@ def test_a_browser_that_joins_again_has_a_new_session_and_the_old_one_is_over(se
     assert len(Devices(served.database).list_valid()) == 1
 
 
+@pytest.mark.row(32)
 def test_a_revoked_device_is_out(served: Served) -> None:
     cookie = served.guest()
     devices = Devices(served.database)

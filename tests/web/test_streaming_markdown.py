@@ -77,6 +77,7 @@ def check_prefix(page: Page, text: str) -> None:
 
 @given(documents)
 @settings(max_examples=250, deadline=None)
+@pytest.mark.row(24)
 def test_split_at_every_character_it_ends_as_the_whole(text: str) -> None:
     assert stream(text, list(range(1, len(text)))).html == visual(render(text))
 
@@ -87,9 +88,10 @@ def test_split_anywhere_it_ends_as_the_whole(text: str, cuts: list[int]) -> None
     assert stream(text, sorted(cut for cut in cuts if cut < len(text))).html == visual(render(text))
 
 
-def test_two_thousand_hostile_texts_stream_as_the_whole() -> None:
+@pytest.mark.row(24)
+def test_two_thousand_hostile_texts_stream_as_the_whole(long: bool) -> None:
     chance = random.Random(25)
-    for number, hostile in enumerate(hostile_texts(2_000)):
+    for number, hostile in enumerate(hostile_texts(20_000 if long else 2_000)):
         length = len(hostile.text)
         every = number % 40 == 0
         cuts = range(1, length) if every else sorted(chance.choices(range(1, length), k=2))

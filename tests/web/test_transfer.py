@@ -31,6 +31,7 @@ from web import downloads
 from web.downloads import Download
 from web.file_names import content_disposition, file_name, harmless
 from web.import_checks import check
+from web.presenter import STATIC, static_build
 
 Serve = Callable[..., Served]
 
@@ -252,8 +253,9 @@ NAMES = [
 ]
 
 
+@pytest.mark.row(26)
 def test_no_title_becomes_a_path_or_another_header() -> None:
-    assert len(NAMES) > 500
+    assert len(NAMES) >= 500
     for title in NAMES:
         chat = a_reply()
         name = file_name(msgspec.structs.replace(chat, title=title), ".json")
@@ -269,14 +271,68 @@ def test_no_title_becomes_a_path_or_another_header() -> None:
     assert (harmless("con"), harmless("..."), harmless("console")) == ("", "", "console")
 
 
+ADDRESSES = (
+    "/api/conversations/{}/export",
+    "/api/conversations/{}/export?format=markdown",
+    "/c/{}/print",
+    "/c/{}",
+    "/api/import/{}",
+    "/api/messages/{}/text",
+    "/api/messages/{}/record",
+    "/replies/{}/tokens",
+    "/static/{}",
+    f"/static/{static_build()}/{{}}",
+    f"/static/{static_build()}/css/base+{{}}.css",
+    f"/static/{static_build()}/texts/{{}}.json",
+)
+
+
+def files_in(folder: Path) -> set[Path]:
+    """All but what is computed ahead meanwhile."""
+    found = {path.relative_to(folder) for path in folder.rglob("*")}
+    return {path for path in found if "prefix-cache" not in path.parts}
+
+
+@pytest.mark.row(26)
 def test_hostile_ids_are_not_found_and_tell_of_no_folder(serve: Serve, tmp_path: Path) -> None:
+    """404, as for an id that nothing has, or 400. What a program sends may have its dots and slashes bare."""
     served = serve()
-    for name in NAMES[::50]:
-        hostile = quote(name.encode("utf-8", "replace"), safe="")
-        for path in (f"/api/conversations/{hostile}/export", f"/c/{hostile}/print", f"/api/import/{hostile}"):
-            response = served.get(path)
-            assert response.status_code in (307, 400, 404, 405), path
-            assert str(tmp_path) not in response.text
+    served.ready_client()
+    before = files_in(tmp_path)
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=WAIT_S)) as connection:
+        for number, name in enumerate(NAMES):
+            address = ADDRESSES[number % len(ADDRESSES)]
+            for bare in ("", "/.~:"):
+                connection.request("GET", address.format(quote(name.encode("utf-8", "replace"), safe=bare)))
+                response = connection.getresponse()
+                said = response.read().decode("utf-8", "replace")
+                assert response.status in (307, 400, 404, 405), (address, name)
+                for place in (str(tmp_path), str(STATIC.parent), "root:"):
+                    assert place not in said, (address, name)
+    assert files_in(tmp_path) == before
+
+
+@pytest.mark.row(26)
+def test_hostile_names_in_a_file_stay_names(serve: Serve, tmp_path: Path) -> None:
+    served = serve()
+    client = served.ready_client()
+    before = files_in(tmp_path)
+    whole = [name.encode("utf-8", "replace").decode() for name in NAMES[::10]]
+    ids = ["con\n", *(name for name in whole if not name.isalnum())]
+    chats = [chatgpt_simple(number) | {"title": name} for number, name in enumerate(whole)]
+    bad = [msgspec.to_builtins(msgspec.structs.replace(a_reply(), id=name)) for name in ids]
+    job = imported(served, chats)
+    assert outcomes(job) == ["imported"] * len(whole)
+    job = imported(served, {"format": "ondol", "version": 1, "conversations": bad})
+    assert outcomes(job) == ["refused"] * len(bad)
+    assert all(str(tmp_path) not in item["why"] for item in job["items"])
+    with zipfile.ZipFile(io.BytesIO(served.get("/api/export?format=markdown").content)) as archive:
+        names = archive.namelist()
+    assert len(set(names)) == len(whole)
+    assert [name for name in names if set(name) & set('/\\:*?"<>|\0\r\n') or name.startswith(".")] == []
+    client.settle()
+    assert {path.parts[1] for path in files_in(tmp_path) - before} <= {"imports"}
+    assert list((tmp_path / "data" / "imports").iterdir()) == []
 
 
 def test_all_conversations_come_as_json_or_as_a_zip_of_letters(serve: Serve) -> None:

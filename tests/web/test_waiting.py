@@ -48,6 +48,7 @@ def wait_until_closed(connection: socket.socket, drip: bytes = b"") -> float:
     raise AssertionError("the connection was kept")
 
 
+@pytest.mark.row(34)
 def test_500_silent_connections_are_capped_and_a_paired_device_is_served(serve: Serve) -> None:
     served = serve(lan=True)
     cookie = served.guest()
@@ -65,6 +66,7 @@ def test_500_silent_connections_are_capped_and_a_paired_device_is_served(serve: 
     assert WAITING_S <= 10
 
 
+@pytest.mark.row(34)
 @pytest.mark.parametrize(
     ("said", "drip"),
     [

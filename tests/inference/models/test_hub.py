@@ -91,6 +91,7 @@ def test_a_hub_that_does_not_answer_is_unavailable(preparing: Preparing) -> None
         preparing("someone/tiny", Sources(hub_endpoint=endpoint))
 
 
+@pytest.mark.row(28)
 def test_pickle_only_repositories_are_refused_before_any_download(
     hub: FakeHub, sources: Sources, preparing: Preparing
 ) -> None:

@@ -196,6 +196,7 @@ def test_an_index_cannot_point_elsewhere(folder: Path, preparing: Preparing, nam
         preparing(folder)
 
 
+@pytest.mark.row(28)
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "generation_config.json"])
 def test_a_models_own_code_is_refused(folder: Path, preparing: Preparing, file: str) -> None:
     write_folder(folder)
@@ -204,12 +205,14 @@ def test_a_models_own_code_is_refused(folder: Path, preparing: Preparing, file: 
         preparing(folder)
 
 
+@pytest.mark.row(28)
 def test_code_in_a_nested_configuration_is_refused(folder: Path, preparing: Preparing) -> None:
     nested = {"text_config": {"decoder": [{"auto_map": {"AutoConfig": "x.Y"}}]}}
     with pytest.raises(ModelUnusable, match="auto_map"):
         preparing(write_folder(folder, config=nested))
 
 
+@pytest.mark.row(28)
 @pytest.mark.parametrize(
     "key", ["_attn_implementation_internal", "attn_implementation", "_experts_implementation_internal"]
 )
@@ -222,6 +225,7 @@ def test_an_ordinary_attention_implementation_is_accepted(folder: Path, preparin
     preparing(write_folder(folder, config={"_attn_implementation": "sdpa"}))
 
 
+@pytest.mark.row(28)
 def test_pickle_only_folders_are_refused_unread(folder: Path, preparing: Preparing, tmp_path: Path) -> None:
     write_folder(folder)
     (folder / "model.safetensors").unlink()
@@ -231,6 +235,7 @@ def test_pickle_only_folders_are_refused_unread(folder: Path, preparing: Prepari
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.row(28)
 def test_pickles_beside_safetensors_stay_unread(folder: Path, preparing: Preparing, tmp_path: Path) -> None:
     write_folder(folder)
     for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt"):
