@@ -45,6 +45,9 @@ async def announce_begun(
             each.follow(running, running.first_seq)
     if not turn.repeated:
         await services.announce_conversations(turn.conversation)
+    elif watcher and turn.conversation.head_id != turn.reply.id:
+        # The page would show that reply at its end, though another branch is looked at by now.
+        await show_whole(ref, turn.conversation.id, services, watcher)
     return frames
 
 

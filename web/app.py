@@ -67,6 +67,7 @@ from web.session_checks import go_round
 from web.sessions import SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
+from web.socket_limits import SocketLimits
 from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
@@ -105,6 +106,7 @@ def build_app(
     *,
     hosts: Container[str],
     sharing: Sharing | None = None,
+    limits: SocketLimits | None = None,
     on_status: Callable[[ModelStatus], None] = lambda status: None,
     on_hang: Callable[[str], None] = lambda sentence: None,
     prepare_model: Prepare | None = None,
@@ -144,7 +146,9 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(settings, engine, database, languages, sharing, again_s)
+        services = _build_services(
+            settings, engine, database, languages, sharing, again_s, limits or SocketLimits()
+        )
         await run_in_threadpool(services.imports.clear)
         await note_leftovers(services)
         await services.new_chats.share()
@@ -201,6 +205,7 @@ def _build_services(
     languages: Languages,
     sharing: Sharing | None,
     again_s: float,
+    limits: SocketLimits,
 ) -> Services:
     loop = asyncio.get_running_loop()
 
@@ -255,5 +260,6 @@ def _build_services(
         telemetry=Telemetry(engine.snapshot, Usage(database)),
         shelf=TokenizerShelf(),
         sharing=sharing,
+        limits=limits,
     )
     return services

@@ -4,7 +4,6 @@ runs in pool threads.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from storage.records import (
     AskedTurn,
     MessageRecord,
     StartedTurn,
+    Status,
 )
 from web.errors import Refused
 from web.generation import Generation, Prior
@@ -106,18 +106,7 @@ class Beginnings:
         prior: Prior | None = None,
     ) -> Begun:
         """Store with `store`, and start, for a person."""
-        # What is stored is answered, even where the socket that asked for it has gone meanwhile.
-        return await asyncio.shield(self._store_and_start(store, prepared, person, asks, prior))
-
-    async def _store_and_start(
-        self,
-        store: Callable[[], StartedTurn],
-        prepared: Prepared,
-        person: str,
-        asks: bool,
-        prior: Prior | None,
-    ) -> Begun:
-        """Store while a place in the queue is kept for the request, which it names."""
+        # A place in the queue is kept for the request, which what is stored gives its name.
         with self._engine.reserve(person) as place:
             started = await run_in_threadpool(store)
             reply_id, conversation_id = started.reply.id, started.conversation.id
@@ -132,7 +121,11 @@ class Beginnings:
         earlier = await run_in_threadpool(self.conversations.earlier, asked)
         if earlier is None:
             return None
-        return Begun(earlier, self._generations.get(earlier.reply.id), isinstance(asked, AskedTurn))
+        running = self._generations.get(earlier.reply.id)
+        if running is None and earlier.reply.status in (Status.PENDING, Status.RUNNING):
+            # It ended since it was read: it is stored before it stops running.
+            earlier = await run_in_threadpool(self.conversations.earlier, asked)
+        return Begun(earlier, running, isinstance(asked, AskedTurn)) if earlier else None
 
     async def message(self, conversation_id: str, message_id: str) -> MessageRecord:
         """A stored message. Raises `NotFound`."""

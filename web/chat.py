@@ -15,6 +15,8 @@ from storage.errors import NotFound
 from storage.records import MovedHead
 from web.announcing import announce_begun, announce_moved, show_whole
 from web.commands import (
+    BadFrame,
+    ClientFrame,
     Continue,
     Count,
     DeleteBranch,
@@ -37,6 +39,7 @@ from web.protocol import Counted, Error
 from web.services import Services
 from web.session_checks import end_if_over
 from web.sessions import device_of
+from web.socket_limits import POLICY_VIOLATION, Conduct
 from web.zones import zone_of
 
 logger = logging.getLogger(__name__)
@@ -62,7 +65,9 @@ async def chat(socket: WebSocket) -> None:
         services.hub.leave(watcher)
         for task in (writing, reading):
             task.cancel()
-        await asyncio.gather(writing, reading, return_exceptions=True)
+        for failure in await asyncio.gather(writing, reading, return_exceptions=True):
+            if isinstance(failure, Exception):
+                logger.error("a socket broke off", exc_info=failure)
     if watcher.ended.done():
         await _close(socket, watcher.ended.result())
 
@@ -76,25 +81,40 @@ async def _close(socket: WebSocket, ended: Ended) -> None:
 
 async def _write(socket: WebSocket, watcher: Watcher) -> None:
     """Send what the watcher has. Whoever takes nothing keeps this waiting, until the server cuts it off."""
-    with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # gone; what it watched goes on without it
+    try:
         while True:
             await socket.send_text(await watcher.next_frame())
+    except Ended as ended:
+        await _close(socket, ended)
+    except (WebSocketDisconnect, RuntimeError):
+        return  # gone; whatever it watched goes on without it
 
 
 async def _read(socket: WebSocket, watcher: Watcher, services: Services) -> None:
-    """Carry out commands in the order they come; a bad one is answered and the socket lives."""
+    """Carry out commands in the order they come; a bad one is answered and the socket lives, unless there
+    are too many.
+    """
+    conduct = Conduct(services.limits)
     while True:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        await _handle(message.get("text") or message.get("bytes") or "", watcher, services)
+        await conduct.take()
+        try:
+            command = decode(message.get("text") or message.get("bytes") or "")
+        except BadFrame as error:
+            watcher.post(error_frame(error, None))
+            if conduct.is_too_bad():
+                logger.warning("a socket was closed: %d frames were not ours", services.limits.bad_frames)
+                watcher.part(Ended(POLICY_VIOLATION, "too many frames that were not understood"))
+                await asyncio.wait([watcher.ended])  # the writing task closes the socket first
+        else:
+            await _handle(command, watcher, services)
 
 
-async def _handle(text: str | bytes, watcher: Watcher, services: Services) -> None:
-    ref = None
+async def _handle(command: ClientFrame, watcher: Watcher, services: Services) -> None:
+    ref = command.id
     try:
-        command = decode(text)
-        ref = command.id
         await permit(command, watcher.person, services)
         match command:
             case Send() | Edit() | Regenerate() | Continue():

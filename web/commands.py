@@ -6,6 +6,7 @@ twice. An answer that belongs to one command repeats its id as `ref`. Nothing pa
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
@@ -162,6 +163,10 @@ class _Envelope(Struct):
     id: Id | None = None
 
 
+ID_WITHIN = 1_024
+"""So many characters of a frame that is no JSON are looked at for its id."""
+
+_ID_FIRST = re.compile(r'\s*\{[^{}\[\]]*"id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 _decoder = msgspec.json.Decoder(ClientFrame)
 _long_decoder = msgspec.json.Decoder(LongFrame)
 _envelope = msgspec.json.Decoder(_Envelope)
@@ -187,14 +192,22 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], frame: str | bytes) -> Decod
 
 
 def _check_text(command: object) -> None:
+    if isinstance(command, Regenerate) and command.params is not None:
+        _check_characters(*(command.params.stop or ()))
     if not isinstance(command, Send | Edit | Count):
         return
-    # JSON may spell half of a surrogate pair, which fails here; it can be neither tokenized nor stored.
-    size = len(command.text.encode())
+    _check_characters(command.text)
     if not isinstance(command, Edit) and command.opening is not None:
-        command.opening.texts.encode()
+        _check_characters(command.opening.texts)
+    size = len(command.text.encode())
     if size > MAX_TEXT_BYTES:
         raise msgspec.ValidationError(f"the text has {size:,} bytes, and {MAX_TEXT_BYTES:,} are possible")
+
+
+def _check_characters(*texts: str) -> None:
+    """JSON can spell a NUL, which ends a text in half of the tools that it may come to."""
+    if any("\0" in text for text in texts):
+        raise msgspec.ValidationError("a text holds the character NUL")
 
 
 def _reason(error: Exception) -> str:
@@ -209,4 +222,8 @@ def _reference(frame: str | bytes) -> str | None:
     try:
         return _envelope.decode(frame).id
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
+        pass
+    # What follows the id cannot be read; an id before anything nested can.
+    start = frame[:ID_WITHIN] if isinstance(frame, str) else frame[:ID_WITHIN].decode(errors="replace")
+    found = _ID_FIRST.match(start)
+    return found[1] if found else None

@@ -32,7 +32,7 @@ TRY_AGAIN_LATER = 1013
 
 
 class Ended(Exception):
-    """The session that a socket belongs to is over, or another has taken its place."""
+    """The session that a socket belongs to is over, or another has taken its place; or it was abused."""
 
     def __init__(self, code: int, reason: str) -> None:
         self.code = code
@@ -63,6 +63,7 @@ class Watcher:
         self.zone = zone
         self.conversation_id: str | None = None
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._parting: Ended | None = None
         self._outbox: deque[Unsent] = deque()
         self._news = asyncio.Event()
         self._generation: Generation | None = None
@@ -126,12 +127,19 @@ class Watcher:
         self.unfollow()
         self.conversation_id = None
 
+    def part(self, ended: Ended) -> None:
+        """Close the socket once everything posted was sent."""
+        self._parting = ended
+        self._news.set()
+
     async def next_frame(self) -> str:
-        """Wait for news; the frame that tells it, made as late as can be."""
+        """Wait for news; the frame that tells it, made as late as can be. Raises `Ended` after `part`."""
         while True:
             await self._news.wait()
             if self._outbox:
                 return self._outbox.popleft().content.decode()
+            if self._parting is not None:
+                raise self._parting
             self._news.clear()
             change = self._change()
             if change is not None:

@@ -39,6 +39,7 @@ from web.rereading import Rereading
 from web.saving import Saving
 from web.scorings import Scorings
 from web.sharing import Sharing
+from web.socket_limits import SocketLimits
 from web.telemetry import Telemetry
 from web.trash import Trash
 from web.turns import Turns
@@ -85,6 +86,7 @@ class Services:
     telemetry: Telemetry
     shelf: TokenizerShelf
     sharing: Sharing | None = None
+    limits: SocketLimits = SocketLimits()
 
     def presenter(self, connection: HTTPConnection) -> Presenter:
         """The one that speaks the language of whoever connects."""

@@ -6,6 +6,8 @@ gave before, even where a new one would be refused.
 
 from __future__ import annotations
 
+import asyncio
+
 from storage.records import NEW_MESSAGE, AskedTurn, NewTurn
 from web.beginning import Beginnings, Begun, client_id_of, not_found
 from web.commands import Begin, Continue, Count, Edit, Regenerate, Send
@@ -23,9 +25,24 @@ class Turns:
         self._beginnings = beginnings
         self._further = further
         self._prompts = prompts
+        self._under_way: dict[str, asyncio.Task[Begun]] = {}
 
     async def begin(self, command: Begin, person: str) -> Begun:
-        """Store what a person asked for and start its reply."""
+        """Store what a person asked for and start its reply.
+
+        It goes on where the socket that it came from is gone meanwhile. The same command from another socket
+        waits until the first has been carried out: in between, its rows would be there without a reply that
+        can be followed.
+        """
+        key = client_id_of(command.id, person)
+        while (earlier := self._under_way.get(key)) is not None:
+            await asyncio.wait([earlier])
+        beginning = asyncio.create_task(self._begin(command, person))
+        self._under_way[key] = beginning
+        beginning.add_done_callback(lambda _: self._under_way.pop(key))
+        return await asyncio.shield(beginning)
+
+    async def _begin(self, command: Begin, person: str) -> Begun:
         match command:
             case Send():
                 return await self._send(command, person)

@@ -46,5 +46,5 @@ export function textBytes(text) {
 
 /** Half of a surrogate pair can be neither tokenized nor stored; pasted text may end in one. */
 export function wholeCharacters(text) {
-  return text.replace(/[\uD800-\uDFFF]/gu, "\uFFFD"); // with the u flag, whole pairs do not match
+  return text.replace(/[\0\uD800-\uDFFF]/gu, "\uFFFD"); // the u flag spares whole pairs
 }

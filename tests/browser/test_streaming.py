@@ -48,6 +48,32 @@ def test_a_reload_in_the_middle_loses_nothing(serve: Serve, open_tab: OpenTab) -
     chat.assert_message_text("count", text.strip())
 
 
+def test_a_reply_survives_reloads_and_a_closed_tab_and_ends_on_a_second_device(
+    serve: Serve, open_tab: OpenTab
+) -> None:
+    words = [f"w{number}" for number in range(80)]
+    pace = Pace(60)
+    chat = open_tab(serve(lambda prompt: " ".join(words), pace=pace, window=4096).url)
+    chat.send_message("count")
+    for word in ("w5", "w15", "w25"):
+        seen = chat.wait_for_text(word).text
+        chat.reload()
+        assert chat.wait_for_text(word).text.startswith(seen)
+        pace.let(40)
+    place, browser = chat.page.url.removeprefix(chat.url), chat.page.context.browser
+    assert browser is not None
+    chat.page.close()
+    pace.let(40)  # nobody looks
+    device = browser.new_context()
+    elsewhere = ChatPage(device.new_page(), chat.url).open(place)
+    assert elsewhere.wait_for_text("w40").text.startswith(seen)
+    pace.let_all()
+    elsewhere.wait_for_reply()
+    elsewhere.assert_message_text("count", " ".join(words))
+    assert elsewhere.complaints() == []
+    device.close()
+
+
 def test_stop_keeps_the_partial_reply_and_marks_it(serve: Serve, open_tab: OpenTab) -> None:
     pace = Pace(40)
     chat = open_tab(serve(lambda prompt: "abcdefghij " * 50, pace=pace, window=4096).url)

@@ -7,12 +7,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import delete
 
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -22,7 +29,7 @@ from storage.folding import fold, terms_of
 from storage.listing import Listing
 from storage.records import ConversationRecord, MessageRecord, NewContinuation, NewReply, NewTurn, Status
 from storage.search import Asked, Search
-from storage.tables import Message
+from storage.tables import Conversation, Message
 from tests.storage.examples import a_turn, an_end
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -38,29 +45,29 @@ class StorageModel(RuleBasedStateMachine):
     chats = Bundle("chats")
     messages = Bundle("messages")
 
+    folder: Path
+    """Where the database is: emptied before each history, since a new one takes longer than the history."""
+    database: Database
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory()
+        with self.database.write() as session:
+            session.execute(delete(Conversation))
         self.chats_kept: dict[str, ConversationRecord] = {}
         self.messages_kept: dict[str, MessageRecord] = {}
         self.deleted: set[str] = set()
         self.chats_deleted: set[str] = set()
         self.seconds = count()
-        self.open()
+        self.use()
 
     def now(self) -> datetime:
         return datetime(2026, 11, 29, tzinfo=UTC) + timedelta(seconds=next(self.seconds))
 
-    def open(self) -> None:
-        self.database = Database.open(Path(self.folder.name))
+    def use(self) -> None:
         self.store = Conversations(self.database, self.now)
         self.branches = Branches(self.database, last_of, self.now)
         self.listing = Listing(self.database, self.now)
         self.search = Search(self.database)
-
-    def teardown(self) -> None:
-        self.database.close()
-        self.folder.cleanup()
 
     def begin(self, turn: NewTurn) -> object:
         started = self.store.begin_turn(turn)
@@ -373,7 +380,8 @@ class StorageModel(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.database.close()
-        self.open()
+        type(self).database = Database.open(self.folder)
+        self.use()
 
     @rule()
     def restart_after_a_crash(self) -> None:
@@ -429,5 +437,10 @@ class StorageModel(RuleBasedStateMachine):
         assert {hit.message_id or hit.conversation_id for hit in found.hits} - going_on == right
 
 
-TestStorageModel = StorageModel.TestCase
-TestStorageModel.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+@pytest.mark.row(5)
+def test_storage_is_what_the_model_is(tmp_path: Path, long: bool) -> None:
+    """The other examples of row 5 are those of the whole protocol, in `tests/reliability`."""
+    machine = type("Machine", (StorageModel,), {"folder": tmp_path, "database": Database.open(tmp_path)})
+    figures = settings(max_examples=16_000 if long else 460, stateful_step_count=30 if long else 6)
+    run_state_machine_as_test(machine, settings=figures)
+    machine.database.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
 import time
@@ -33,12 +34,14 @@ from web.lan import LanHosts, Scheme
 from web.server import Server, listen
 from web.settings import Settings
 from web.sharing import share
+from web.socket_limits import SocketLimits
 from web.tls import Tls
 from web.waiting import Patience
 
 WAIT_S = 20
 OTHER_ADDRESS = "127.0.0.2"
 """Linux has all of 127.0.0.0/8: a second address whose traffic never leaves the machine."""
+UNLIMITED = SocketLimits(bad_frames=10**9, frames=10**9)
 PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) Version/18.5 Mobile/15E148 Safari/604.1"
 
 
@@ -83,6 +86,7 @@ class Served:
         clock: Callable[[], datetime] = utc_now,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         kind: type[ScriptedBackend] = ScriptedBackend,
+        limits: SocketLimits = UNLIMITED,
         waits_by: Callable[[], float] = time.monotonic,
         routes: Sequence[BaseRoute] = (),
     ) -> None:
@@ -118,6 +122,7 @@ class Served:
             self.database,
             hosts=self.sharing.hosts if lan else loopback_hosts(self.port, self.scheme),
             sharing=self.sharing if lan else None,
+            limits=limits,
             on_hang=self.hangs.put,
             prepare_model=prepare
             or (lambda *_: prepare_double(folder / "model", window=window, template=template)),
@@ -167,10 +172,14 @@ class Served:
         """A new cookie of the owner's, as a header."""
         return cookie_of(self.join(owner=self.owner_url.partition("#owner=")[2]))
 
-    def client(self, cookie: str = "", headers: Mapping[str, str] | None = None) -> Client:
+    def client(
+        self, cookie: str = "", headers: Mapping[str, str] | None = None, through: int | None = None
+    ) -> Client:
+        """A socket; `through` is the port of a proxy to this server."""
         connection = connect(
             f"{'wss' if self.tls else 'ws'}://127.0.0.1:{self.port}/ws",
             ssl=self.trust if isinstance(self.trust, ssl.SSLContext) else None,
+            sock=socket.create_connection(("127.0.0.1", through)) if through else None,
             origin=self.url,
             max_size=2**24,
             additional_headers={**({"Cookie": cookie} if cookie else {}), **(headers or {})},

@@ -40,6 +40,24 @@ def test_ending_the_server_keeps_a_partial_reply_as_interrupted(serve: Serve) ->
     assert "Interrupted" in page
 
 
+def test_a_frame_does_not_wait_until_the_one_before_was_acknowledged() -> None:
+    async def without_delay() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            option = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            found.set_result(option)
+            writer.close()
+
+        listener = listen("127.0.0.1", 0)
+        async with await asyncio.start_server(accepted, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.close()
+            return await found
+
+    assert asyncio.run(without_delay()) == 1
+
+
 def test_a_model_that_cannot_be_had_is_told_and_tried_again_on_request(serve: Serve, tmp_path: Path) -> None:
     failures = [ModelUnavailable("The network is away. Connect and try again.")]
 

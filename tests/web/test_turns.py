@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 import time
+from collections.abc import AsyncIterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -40,6 +41,20 @@ class HeldConversations(Conversations):
         return super().begin_turn(turn)
 
 
+class Committed(Conversations):
+    """Storage that has stored and is slow to say so."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.reached, self.free = threading.Event(), threading.Event()
+
+    def begin_turn(self, turn: NewTurn) -> StartedTurn:
+        started = super().begin_turn(turn)
+        self.reached.set()
+        self.free.wait(WAIT_S)
+        return started
+
+
 def test_every_sampling_param_is_stored() -> None:
     params = SamplingParams(min_p=0.1, frequency_penalty=0.5, seed=3, stop=("END",), ignore_eos=True)
     stored = json.loads(json.dumps(as_json(params)))
@@ -47,10 +62,39 @@ def test_every_sampling_param_is_stored() -> None:
 
 
 def test_a_message_whose_sender_went_while_it_was_stored_is_answered(tmp_path: Path) -> None:
-    asyncio.run(_send_and_go(tmp_path))
+    async def send_and_go() -> None:
+        async with _turns(tmp_path, HeldConversations) as (turns, conversations):
+            sending = asyncio.create_task(turns.begin(Send(id="one", text="hello"), OWNER))
+            assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sending
+            conversations.free.set()
+            assert await asyncio.to_thread(_answer, conversations) == "answer"
+
+    asyncio.run(send_and_go())
 
 
-async def _send_and_go(folder: Path) -> None:
+def test_a_second_tab_that_sends_the_same_meanwhile_can_follow_its_reply(tmp_path: Path) -> None:
+    async def send_twice() -> None:
+        async with _turns(tmp_path, Committed) as (turns, conversations):
+            first = asyncio.create_task(turns.begin(Send(id="one", text="hello"), OWNER))
+            assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
+            second = asyncio.create_task(turns.begin(Send(id="one", text="hello"), OWNER))
+            await asyncio.wait([second], timeout=0.1)  # enough for an answer that is given too soon
+            conversations.free.set()
+            begun, again = await first, await second
+            assert again.turn.reply.id == begun.turn.reply.id
+            assert again.generation is begun.generation or again.turn.reply.status == "done"
+
+    asyncio.run(send_twice())
+
+
+@contextlib.asynccontextmanager
+async def _turns(
+    folder: Path, kind: type[HeldConversations] | type[Committed]
+) -> AsyncIterator[tuple[Turns, HeldConversations | Committed]]:
+    """A server's turns, over storage of that kind."""
     ready = threading.Event()
 
     def on_status(status: ModelStatus) -> None:
@@ -69,17 +113,13 @@ async def _send_and_go(folder: Path) -> None:
     async with app.router.lifespan_context(app) as state:
         services: Services = state["services"]  # type: ignore[index]
         assert await asyncio.to_thread(ready.wait, WAIT_S)
-        conversations = HeldConversations(database)
+        conversations = kind(database)
         prompts = services.prompts
         beginnings = Beginnings(services.engine, conversations, services.generations, prompts)
-        turns = Turns(beginnings, FurtherReplies(beginnings, prompts, services.rereading), prompts)
-        sending = asyncio.create_task(turns.begin(Send(id="one", text="hello"), OWNER))
-        assert await asyncio.to_thread(conversations.reached.wait, WAIT_S)
-        sending.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sending
-        conversations.free.set()
-        assert await asyncio.to_thread(_answer, conversations) == "answer"
+        yield (
+            Turns(beginnings, FurtherReplies(beginnings, prompts, services.rereading), prompts),
+            conversations,
+        )
 
 
 def _answer(conversations: Conversations) -> str:
