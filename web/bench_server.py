@@ -17,8 +17,7 @@ from inference.models.prepared import PreparedModel, Progress
 from storage.database import Database
 from web.access import loopback_hosts
 from web.app import build_app
-from web.resting_server import RestingServer
-from web.server import listen, settled, uvicorn_config
+from web.server import Server, listen, settled
 from web.settings import Settings
 
 START_S = 120
@@ -56,7 +55,7 @@ def _serve(
         on_status=settled(lambda status: None),
     )
     started.send(port)
-    RestingServer(uvicorn_config(app)).run(sockets=[listener])
+    Server(app).run(sockets=[listener])
 
 
 def no_weights(prepared: PreparedModel, config: EngineConfig, progress: Progress) -> Backend:

@@ -32,10 +32,10 @@ from web.commands import (
 )
 from web.errors import KNOWN_ERRORS, error_frame
 from web.faults import log_fault
-from web.hub import Ended, Overflow, Watcher
+from web.hub import Ended, Watcher
 from web.message_views import end_seq
 from web.permissions import may_stop, permit
-from web.protocol import Counted, Error, encode
+from web.protocol import Counted, Error
 from web.services import Services
 from web.session_checks import end_if_over
 from web.sessions import device_of
@@ -44,8 +44,6 @@ from web.zones import zone_of
 
 logger = logging.getLogger(__name__)
 
-SEND_TIMEOUT_S = 10.0
-TRY_AGAIN_LATER = 1013
 CLOSE_TIMEOUT_S = 0.5
 
 
@@ -75,25 +73,21 @@ async def chat(socket: WebSocket) -> None:
 
 
 async def _close(socket: WebSocket, ended: Ended) -> None:
-    """Say why, to whoever reads it; uvicorn cuts the connection of one that does not answer."""
+    """Say why, to whoever reads it; the server cuts off one that does not."""
     with contextlib.suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await socket.close(ended.code, ended.reason)
 
 
 async def _write(socket: WebSocket, watcher: Watcher) -> None:
-    """Send what the watcher has, until it reads no more."""
+    """Send what the watcher has. Whoever takes nothing keeps this waiting, until the server cuts it off."""
     try:
         while True:
-            for frame in await watcher.frames():
-                async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await socket.send_text(encode(frame))
-    except Overflow:
-        await socket.close(TRY_AGAIN_LATER, "too many frames unread")
+            await socket.send_text(await watcher.next_frame())
     except Ended as ended:
         await _close(socket, ended)
-    except (TimeoutError, WebSocketDisconnect, RuntimeError):
-        return  # gone, or not reading; whatever it watched goes on without it
+    except (WebSocketDisconnect, RuntimeError):
+        return  # gone; whatever it watched goes on without it
 
 
 async def _read(socket: WebSocket, watcher: Watcher, services: Services) -> None:

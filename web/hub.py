@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import tzinfo
 
 import msgspec
@@ -21,14 +22,13 @@ from web.protocol import (
     PresetList,
     ServerFrame,
     StatusFrame,
+    encode,
 )
 
 MAX_OUTBOX = 256
+MAX_OUTBOX_BYTES = 2**19
 LATEST_ONLY = (StatusFrame, Conversations, PresetList)
-
-
-class Overflow(Exception):
-    """A client has left too many frames unread."""
+TRY_AGAIN_LATER = 1013
 
 
 class Ended(Exception):
@@ -38,6 +38,14 @@ class Ended(Exception):
         self.code = code
         self.reason = reason
         super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A frame that waits for its client to take the ones before it; `content` is UTF-8."""
+
+    kind: type[ServerFrame]
+    content: bytes
 
 
 class Watcher:
@@ -54,10 +62,9 @@ class Watcher:
         self.device = device
         self.zone = zone
         self.conversation_id: str | None = None
-        self.overflowed = False
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._parting: Ended | None = None
-        self._outbox: deque[ServerFrame] = deque()
+        self._outbox: deque[Unsent] = deque()
         self._news = asyncio.Event()
         self._generation: Generation | None = None
         self._seq = 0
@@ -68,16 +75,31 @@ class Watcher:
         return OWNER if self.device is None else self.device.person_id
 
     def post(self, frame: ServerFrame | InEachLanguage) -> None:
-        """Send a frame soon, in the person's language. Of statuses and lists only the newest waits."""
+        """Send a frame soon, in the person's language. Of statuses and lists only the newest waits. A client
+        that has left too much unread is sent away, and may come back.
+        """
         if isinstance(frame, Mapping):
             frame = frame[self.language.code]
+        kind, content = type(frame), encode(in_words_of(self.language, frame)).encode()
         if isinstance(frame, LATEST_ONLY):
-            self._outbox = deque(f for f in self._outbox if type(f) is not type(frame))
-        if len(self._outbox) >= MAX_OUTBOX:
-            self.overflowed = True
+            self._outbox = deque(unsent for unsent in self._outbox if unsent.kind is not kind)
+        if self._has_room_for(content):
+            self._outbox.append(Unsent(kind, content))
+            self._news.set()
         else:
-            self._outbox.append(in_words_of(self.language, frame))
-        self._news.set()
+            self.end(Ended(TRY_AGAIN_LATER, "too many frames unread"))
+
+    def end(self, ended: Ended) -> None:
+        """Close the socket, even if its client reads nothing."""
+        if not self.ended.done():
+            self.ended.set_result(ended)
+
+    def _has_room_for(self, content: bytes) -> bool:
+        """One frame always fits, whatever its size."""
+        held = sum(len(unsent.content) for unsent in self._outbox)
+        return not self._outbox or (
+            len(self._outbox) < MAX_OUTBOX and held + len(content) <= MAX_OUTBOX_BYTES
+        )
 
     def follow(self, generation: Generation, after_seq: int) -> None:
         """From now on send what changes in a reply, beginning after event `after_seq`."""
@@ -110,30 +132,30 @@ class Watcher:
         self._parting = ended
         self._news.set()
 
-    async def frames(self) -> list[ServerFrame]:
-        """Wait for news; the frames that tell it. Raises `Overflow`, and `Ended` after `part`."""
-        await self._news.wait()
-        self._news.clear()
-        if self.overflowed:
-            raise Overflow
-        if self._parting is not None:
-            if not self._outbox:
+    async def next_frame(self) -> str:
+        """Wait for news; the frame that tells it, made as late as can be. Raises `Ended` after `part`."""
+        while True:
+            await self._news.wait()
+            if self._outbox:
+                return self._outbox.popleft().content.decode()
+            if self._parting is not None:
                 raise self._parting
-            self._news.set()
-        frames = list(self._outbox)
-        self._outbox.clear()
-        return frames + self._changes()
+            self._news.clear()
+            change = self._change()
+            if change is not None:
+                return encode(in_words_of(self.language, change))
 
-    def _changes(self) -> list[ServerFrame]:
+    def _change(self) -> ServerFrame | None:
+        """What brings the client to where the reply is that it follows; None where it is there."""
         generation = self._generation
         if generation is None:
-            return []
+            return None
         frames = generation.frames_since(self._seq, self.language.code)
         if frames:
             self._seq = generation.seq
         if generation.ended is not None:
             self.unfollow()
-        return [in_words_of(self.language, frame) for frame in frames]
+        return frames[0] if frames else None
 
 
 def in_words_of(language: Language, frame: ServerFrame) -> ServerFrame:
@@ -189,8 +211,8 @@ class Hub:
     def end(self, device_id: str, ended: Ended) -> None:
         """Close all sockets of a device, those too that read nothing."""
         for watcher in tuple(self._watchers):
-            if watcher.device is not None and watcher.device.id == device_id and not watcher.ended.done():
-                watcher.ended.set_result(ended)
+            if watcher.device is not None and watcher.device.id == device_id:
+                watcher.end(ended)
 
     def broadcast(self, frame: ServerFrame | InEachLanguage, to: Iterable[Watcher] | None = None) -> None:
         """Post a frame to everyone, or to some."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -11,13 +10,16 @@ from markupsafe import Markup
 
 from storage.records import ConversationRecord, MessageRecord, Siblings, Status
 from web.generation import RunningView
-from web.markdown import render_in_parts, render_plain
+from web.markdown import render_plain
+from web.rendered import Rendered
 from web.views import EarlierView, MessageView, QuietLine, ReasoningView, SystemView, TranscriptView
 
 NEWEST = 60
 """So many messages at the end of a conversation come with its page, and as many at a time before them."""
 AROUND = 20
 """So many messages before and after one that is jumped to."""
+
+_rendered = Rendered()
 
 
 def message_view(
@@ -51,7 +53,7 @@ def message_view(
         record.id,
         "assistant",
         record.status,
-        Markup(_rendered(record.text)),
+        Markup(_rendered.html(record.text)),
         seq=end_seq(record),
         finish_reason=record.finish_reason,
         error=record.error,
@@ -116,11 +118,6 @@ def transcript_view(
 def _earlier(first: MessageRecord, after: str = "") -> EarlierView:
     url = f"/c/{first.conversation_id}/earlier?before={first.id}"
     return EarlierView(url + (f"&after={after}" if after else ""), first.parent_id or "", first.id)
-
-
-@lru_cache(maxsize=2_048)
-def _rendered(text: str) -> str:
-    return render_in_parts(text)
 
 
 def _quiet_line(record: MessageRecord) -> QuietLine | None:

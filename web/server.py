@@ -9,7 +9,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -27,12 +27,14 @@ from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
 from web.lan import LanHosts, Scheme, host_names, private_addresses
+from web.lateness import Lateness, PatientSocket
 from web.logs import log_discreetly
-from web.resting_server import RestingServer
+from web.resting_server import TICK_S, RestingServer
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation
 from web.tls import Tls
+from web.unread import Unread, cut_off, is_waiting
 from web.waiting import WAITING_S, Patience, waiting_protocol
 
 logger = logging.getLogger(__name__)
@@ -40,13 +42,17 @@ logger = logging.getLogger(__name__)
 GRACE_S = 3
 TLS_END_S = 2.0
 """Less than the grace: who does not answer the end of TLS is cut off before the event loop ends."""
+END_S = 1.0
+"""What a client that takes nothing gets to take the end."""
 SWITCH_S = 0.001
 
 
-def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) -> None:
+def run_server(
+    settings: Settings, build: Callable[..., Starlette] = build_app, patience: Patience | None = None
+) -> None:
     """Serve until a signal ends it. Raises `StartFailed`, `StorageError` or `ModelError`, nothing changed.
 
-    A worker that hangs ends the process with `EXIT_HUNG`. `build` is for doubles.
+    A worker that hangs ends the process with `EXIT_HUNG`. The last two arguments are for doubles.
     """
     log_discreetly()
     check(settings.model)
@@ -74,7 +80,7 @@ def run_server(settings: Settings, build: Callable[..., Starlette] = build_app) 
             encrypted = tls is not None
             print_invitation(sharing.owner_url(), sharing.addresses(), sharing.codes.issue(), encrypted)
         try:
-            RestingServer(uvicorn_config(app, tls)).run(sockets=[listener])
+            Server(app, tls, patience).run(sockets=[listener])
         finally:
             printer.close()
 
@@ -136,15 +142,17 @@ class EventLoop(asyncio.SelectorEventLoop):
 
 def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> uvicorn.Config:
     """How uvicorn runs the app. Pongs may be late: importing torch holds the interpreter for a while."""
+    patience = patience or Patience()
     return uvicorn.Config(
         app,
-        http=waiting_protocol(patience or Patience()),
+        http=waiting_protocol(patience),
         loop=f"{__name__}:EventLoop",
         ssl_context_factory=(lambda config, default: tls.context) if tls else None,
-        ws="websockets-sansio",
+        ws=PatientSocket,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
-        ws_ping_timeout=60,
+        ws_ping_interval=patience.ping_s,
+        ws_ping_timeout=patience.pong_s,
         proxy_headers=False,
         server_header=False,
         access_log=False,
@@ -152,6 +160,42 @@ def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | No
         log_level="warning",
         timeout_graceful_shutdown=GRACE_S,
     )
+
+
+class Server(RestingServer):
+    """The server of one app. Once a second it looks after its connections, and whether it is in time."""
+
+    def __init__(self, app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
+        super().__init__(uvicorn_config(app, tls, self._patience))
+        self._unread = Unread()
+        self._lateness = Lateness(TICK_S)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called once a second until the server ends."""
+        self._lateness.note()
+        self._unread.look(self._connections())
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End in order, but wait for nobody who takes nothing."""
+        ending = asyncio.get_running_loop().call_later(END_S, self._end_unread)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            ending.cancel()
+
+    def _connections(self) -> Iterator[tuple[asyncio.Transport, float]]:
+        """Each with the seconds that its client has to take something. A download may be paused."""
+        patience = self._patience
+        for connection in self.server_state.connections:
+            is_socket = isinstance(connection, PatientSocket)
+            yield connection.transport, patience.unread_s if is_socket else patience.answer_s
+
+    def _end_unread(self) -> None:
+        for connection in self.server_state.connections:
+            if connection.transport.is_closing() and is_waiting(connection.transport):
+                cut_off(connection.transport, END_S)
 
 
 def listen(host: str, port: int) -> socket.socket:

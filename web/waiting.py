@@ -20,11 +20,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from web.access import NOT_KEPT, SECURITY_HEADERS
+from web.unread import keep_little
 
 WAITING_S = 10.0
 UNREAD_BODY_S = 2.0
 ANSWERING_S = 60.0
 MAX_WAITING = 128
+PING_S = 20.0
+PONG_S = 60.0
+UNREAD_S = 10.0
 KEY = "admit"
 
 Timer: TypeAlias = asyncio.TimerHandle
@@ -32,11 +36,17 @@ Timer: TypeAlias = asyncio.TimerHandle
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a connection may wait (for its request, for our answer to leave), and how many may."""
+    """How long a connection may wait (for its request, for our answer to leave), and how many may. A socket
+    is asked every `ping_s` seconds whether its client is there, which has `pong_s` to answer, and `unread_s`
+    to take something of what it is sent.
+    """
 
     request_s: float = WAITING_S
     answer_s: float = ANSWERING_S
     most: int = MAX_WAITING
+    ping_s: float = PING_S
+    pong_s: float = PONG_S
+    unread_s: float = UNREAD_S
 
 
 @dataclass(slots=True)
@@ -105,6 +115,7 @@ def waiting_protocol(patience: Patience) -> type[H11Protocol]:
 
         def handle_websocket_upgrade(self, event: h11.Request) -> None:
             room.leave(self)  # it is answered at once, and closed unless it was let in
+            keep_little(self.transport)
             super().handle_websocket_upgrade(event)
 
         def on_response_complete(self) -> None:

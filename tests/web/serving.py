@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from queue import Queue
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 from starlette.routing import BaseRoute
@@ -30,8 +31,7 @@ from tests.web.leaks import Leaks
 from web.access import loopback_hosts
 from web.app import build_app
 from web.lan import LanHosts, Scheme
-from web.resting_server import RestingServer
-from web.server import listen, uvicorn_config
+from web.server import Server, listen
 from web.settings import Settings
 from web.sharing import share
 from web.socket_limits import SocketLimits
@@ -129,7 +129,7 @@ class Served:
             backend=scripted_loader(reply, self.backends, pace, opening, kind),
         )
         app.router.routes[:0] = routes
-        self._server = RestingServer(uvicorn_config(self.leaks.watching(app), self.tls, patience))
+        self._server = Server(self.leaks.watching(app), self.tls, patience)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
@@ -229,13 +229,15 @@ def _double_hosts(port: int, scheme: Scheme) -> LanHosts:
 
 
 class Client:
-    """One socket, in the words of the protocol."""
+    """One socket, in the words of the protocol. It waits `wait_s` seconds for a frame."""
+
+    wait_s: float = WAIT_S
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
         self.frames: list[dict[str, Any]] = []
         self._ids = iter(range(1_000_000))
-        self._name = f"{id(self):x}"
+        self._name = uuid4().hex  # an address in memory comes again, and so would its commands
 
     def send(self, kind: str, **fields: Any) -> str:
         """Send a command; its id."""
@@ -244,13 +246,13 @@ class Client:
         return str(fields["id"])
 
     def receive(self) -> dict[str, Any]:
-        frame: dict[str, Any] = json.loads(self.connection.recv(timeout=WAIT_S))
+        frame: dict[str, Any] = json.loads(self.connection.recv(timeout=self.wait_s))
         self.frames.append(frame)
         return frame
 
     def wait_for(self, kind: str, **fields: Any) -> dict[str, Any]:
         """The next frame of that kind whose fields have these values."""
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + self.wait_s
         while time.monotonic() < deadline:
             frame = self.receive()
             if frame["type"] == kind and all(frame.get(k) == v for k, v in fields.items()):

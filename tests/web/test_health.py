@@ -9,11 +9,16 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import httpx2
+import pytest
 from websockets.sync.client import connect
 
+from inference.errors import OutOfMemory
 from inference.models.prepared import PreparedModel
+from storage.checking import check
 from storage.conversations import Conversations
 from storage.database import Database
+from storage.files import FILE_NAME
 from tests.inference.doubles import prepare_double
 from tests.web.serving import WAIT_S, Client, Served
 from web.ending import EXIT_HUNG
@@ -88,14 +93,45 @@ def test_a_hang_is_unhealthy_and_told_and_keeps_what_was_written(serve: Serve) -
     assert refused["code"] == "model_failed"
 
 
-def test_a_process_whose_worker_hangs_ends_with_a_sentence_and_every_partial_reply_stored(
-    tmp_path: Path,
+@pytest.mark.row(17)
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("the matrix is too warm"), "the matrix is too warm"),
+        (OutOfMemory("tried to allocate 12 GiB"), "The memory ran out"),
+    ],
+)
+def test_a_failing_step_is_told_and_the_next_request_works_time_after_time(
+    serve: Serve, long: bool, caplog: pytest.LogCaptureFixture, error: Exception, said: str
 ) -> None:
-    command = [sys.executable, "-m", "tests.web.hanging_server", str(tmp_path), "60"]
+    served = serve()
+    client = served.ready_client()
+    for number in range(1, 51 if long else 6):
+        served.backends[0].fail_with = error
+        accepted, finished = client.say_and_wait(f"secret {number}")
+        assert finished["finish_reason"] == "error"
+        assert said in finished["html"]
+        told = [record for record in caplog.records if accepted["reply_id"] in record.getMessage()]
+        assert len(told) == 1
+        _, whole = client.say_and_wait(f"works again {number}")
+        assert f"works again {number}" in whole["html"]
+    assert "secret" not in caplog.text
+    assert len(served.backends) == 1
+
+
+def hang(folder: Path, earlier: list[str]) -> str:
+    """Let the worker of a server hang in which every earlier reply is as it was left; the conversation whose
+    reply was written then.
+    """
+    command = [sys.executable, "-m", "tests.web.hanging_server", str(folder), "60"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None
         url = process.stdout.readline().partition("Ondol is at ")[2].split()[0]
+        for conversation_id in earlier:
+            page = httpx2.get(f"{url}/c/{conversation_id}").text
+            assert "abcdefghij" in page
+            assert "Interrupted" in page
         with connect(url.replace("http", "ws") + "/ws", origin=url, max_size=2**24) as connection:
             client = Client(connection)
             client.wait_for("status", phase="ready")
@@ -106,9 +142,22 @@ def test_a_process_whose_worker_hangs_ends_with_a_sentence_and_every_partial_rep
     assert errors.splitlines()[-1].startswith("ondol: The model has computed at one step for more than 1 s")
     assert errors.count("at one step") == 1
     assert "Traceback" not in errors
-    with closing(Database.open(tmp_path / "data")) as database:
+    with closing(Database.open(folder / "data")) as database:
         reply = Conversations(database).message(accepted["reply_id"])
     assert reply.status == "interrupted"
     assert "abcdefghij" * 20 != reply.text != ""
     assert ("abcdefghij" * 20).startswith(reply.text)
     assert reply.text in told["html"]
+    return accepted["conversation_id"]
+
+
+@pytest.mark.row(17)
+def test_a_process_whose_worker_hangs_ends_with_a_sentence_and_every_partial_reply_stored(
+    tmp_path: Path, long: bool
+) -> None:
+    hung: list[str] = []
+    for _ in range(50 if long else 5):
+        hung.append(hang(tmp_path, hung))
+    found = check(tmp_path / "data" / FILE_NAME)
+    assert not found.damage
+    assert not any(found.ids.values())
