@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from storage.files import FILE_NAME
 from tests.reliability.disk import Disk, build_library
 from tests.reliability.household import Acknowledged, Person, person_at, read_rows
 from tests.reliability.servers import ServerProcess, Servers, Task, scripted, servers
@@ -89,7 +90,7 @@ class Home:
             ref = newcomer.send("send", text="Is there room?")
             refused = newcomer.wait_for("error", ref=ref)
             assert refused["code"] == "storage"
-            assert str(self._folder) in refused["message"]
+            assert refused["message"] == f"The disk that holds {FILE_NAME} is full: nothing was saved."
         assert "The disk is full" in get(f"{self._server.url}/status").decode()
         self.read()
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.inference.doubles import CHATML, NUL
+from tests.web.conftest import echo
 from tests.web.serving import Client, Served
 from web.logs import FORMAT, DiscreetFormatter
 
@@ -30,12 +31,20 @@ PICKY = (
 )
 
 
+NO_NUMBERS = "no numbers"
+
+
 class Dies(BaseException):
     """What no step catches."""
 
 
 async def breaks(request: Request) -> Response:
     raise ValueError(f"{SAID} cannot be that")
+
+
+def answer(prompt: str) -> str:
+    """What was said; where that is asked for, then a step whose logits are no numbers."""
+    return echo(prompt).replace(NO_NUMBERS, NUL)
 
 
 def about(served: Served, ref: str) -> list[str]:
@@ -51,7 +60,7 @@ def failed(client: Client, served: Served, error: BaseException) -> dict[str, An
 
 @pytest.mark.row(33)
 def test_of_every_fault_there_is_one_record_with_its_id_and_nothing_that_was_said(serve: Serve) -> None:
-    served = serve(template=PICKY, routes=[Route("/breaks", breaks, methods=["GET", "POST"])])
+    served = serve(answer, template=PICKY, routes=[Route("/breaks", breaks, methods=["GET", "POST"])])
     client = served.ready_client()
     accepted, _ = client.say_and_wait(SAID)
     assert served.leaks.log == []
@@ -59,7 +68,7 @@ def test_of_every_fault_there_is_one_record_with_its_id_and_nothing_that_was_sai
         failed(client, served, ValueError(f"{SAID} is no number")),
         failed(client, served, KeyError(SAID)),
         failed(client, served, MemoryError()),
-        client.say_and_wait(f"{SAID}{NUL}")[1],
+        client.say_and_wait(f"{SAID}, {NO_NUMBERS}")[1],
     ]
     assert {fault["finish_reason"] for fault in faults} == {"error"}
     ids = [fault["message_id"] for fault in faults]

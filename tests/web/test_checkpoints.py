@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from inference.types import (
@@ -17,10 +18,12 @@ from inference.types import (
     Timings,
     Usage,
 )
+from storage.database import Database
 from tests.web.serving import WAIT_S
 from web import protocol
 from web.generation import Generation
 from web.generations import CHECKPOINT_TOKENS, Generations
+from web.saving import Saving
 
 END = Finished(FinishReason.STOP, Usage(1, 0, 1), Timings(0.0, 0.0, None, 0.0, 0.0))
 
@@ -62,17 +65,21 @@ async def shows(generation: Generation, text: str) -> None:
             news.clear()
 
 
-def test_text_is_shown_while_a_checkpoint_waits_for_the_disk_and_the_end_comes_after_it() -> None:
+def test_text_is_shown_while_a_checkpoint_waits_for_the_disk_and_the_end_comes_after_it(
+    tmp_path: Path,
+) -> None:
+    database = Database.open(tmp_path)
     disk, model = Disk(), Model()
 
     async def conclude(reply_id: str) -> protocol.Error:
         return protocol.Error("internal", "over")
 
-    async def announce() -> None:
+    async def announce(conversation_id: str) -> None:
         return
 
     async def write() -> None:
-        generations = Generations(model, disk, conclude, announce)
+        saving = Saving(database, lambda: None)
+        generations = Generations(model, disk, saving, conclude, announce)
         generation = generations.start("chat", GenerationRequest("reply", (1,), SamplingParams()), {}, None)
         model.emit(Delta("first ", tuple(range(CHECKPOINT_TOKENS))))
         await shows(generation, "first")
@@ -87,4 +94,5 @@ def test_text_is_shown_while_a_checkpoint_waits_for_the_disk_and_the_end_comes_a
         await generations.close()
 
     asyncio.run(write())
+    database.close()
     assert disk.over == ["checkpoint", "end"]
