@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from storage.database import Database
 from storage.errors import NotAllowed, NotFound
 from storage.lookup import find_live
+from storage.people_tables import Person
 from storage.records import ConversationRecord, MessageRecord
-from storage.tables import Conversation, Message, Person
+from storage.tables import Conversation, Message
 
 
 class Right(IntEnum):

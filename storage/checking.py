@@ -32,13 +32,14 @@ class Fault(Enum):
     ENTRY_WITHOUT_TEXT = auto()
     TEXT_WITHOUT_ENTRY = auto()
     SCORES = auto()
+    PERSON = auto()
     UNFINISHED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found. `ids` are those of messages or conversations; for `REFERENCE` they are names of tables,
-    and for `INDEX` what SQLite says of the full-text index.
+    """What was found. `ids` are those of messages, conversations or devices; for `REFERENCE` they are names of
+    tables, and for `INDEX` what SQLite says of the full-text index.
 
     `damage` is a sentence about a file that is not sound; nothing else was looked at then. In a file of an
     older schema only references were. `conversation_ids` are all that are there.
@@ -84,6 +85,8 @@ _QUERIES = {
         WHERE id NOT IN (SELECT number FROM search_entries)""",
     Fault.SCORES: """SELECT message_id FROM token_scores
         WHERE message_id NOT IN (SELECT id FROM messages)""",
+    Fault.PERSON: """SELECT id FROM conversations WHERE person_id NOT IN (SELECT id FROM people)
+        UNION ALL SELECT id FROM devices WHERE person_id NOT IN (SELECT id FROM people)""",
     Fault.UNFINISHED: "SELECT id FROM messages WHERE status IN ('pending', 'running')",
 }
 

@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 from storage.conversations import utc_now
 from storage.database import Database
 from storage.errors import NotFound, TooManyDevices
+from storage.people_tables import DEVICE_NAME_LENGTH, PERSON_NAME_LENGTH, Device, Person
 from storage.records import OWNER, DeviceKind, DeviceRecord
-from storage.tables import DEVICE_NAME_LENGTH, PERSON_NAME_LENGTH, Device, Person
 
 SESSION_AGE = timedelta(days=365)
 """A session ends this long after it began, whatever the browser does with its cookie."""

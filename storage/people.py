@@ -12,8 +12,9 @@ from sqlalchemy import select
 
 from storage.database import Database
 from storage.errors import NotFound
+from storage.people_tables import PERSON_NAME_LENGTH, Device, Person
 from storage.records import OWNER, PersonRecord
-from storage.tables import PERSON_NAME_LENGTH, Conversation, Device, Person
+from storage.tables import Conversation
 
 
 class People:

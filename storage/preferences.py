@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from storage.database import Database
 from storage.lookup import find_conversation, find_message
+from storage.people_tables import Defaults
 from storage.records import OWNER, Choices, ConversationRecord, DefaultsRecord, MessageRecord
-from storage.tables import Defaults
 
 
 class Preferences:

@@ -16,8 +16,9 @@ from sqlalchemy.orm import Session
 from storage.conversations import utc_now
 from storage.database import Database
 from storage.errors import NotAllowed, NotFound
+from storage.people_tables import PRESET_NAME_LENGTH, Preset
 from storage.records import OWNER, PresetRecord
-from storage.tables import ID_LENGTH, PRESET_NAME_LENGTH, Preset
+from storage.table import ID_LENGTH
 
 
 class Presets:

@@ -16,7 +16,8 @@ from sqlalchemy.schema import DDL
 
 from storage.folding import fold
 from storage.grams import grams
-from storage.tables import Conversation, Message, SearchEntry, Table
+from storage.table import Table
+from storage.tables import Conversation, Message, SearchEntry
 
 MAKE = (
     "CREATE VIRTUAL TABLE search_index USING fts5("

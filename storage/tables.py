@@ -1,35 +1,26 @@
-"""The rows of the database as typed tables. Conversations are trees of messages, by `parent_id`."""
+"""The rows about what was said, as typed tables. Conversations are trees of messages, by `parent_id`."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, text
+from sqlalchemy.orm import Mapped, mapped_column
 
-from storage.columns import TokenIds, UtcDateTime
 from storage.records import (
     OWNER,
     Choices,
     ConversationRecord,
-    DefaultsRecord,
-    DeviceKind,
-    DeviceRecord,
     MessageRecord,
-    PersonRecord,
-    PresetRecord,
     Role,
     ScoresRecord,
     Shared,
     Status,
 )
+from storage.table import ID_LENGTH, Table
 
-ID_LENGTH = 32
 TITLE_LENGTH = 200
-DEVICE_NAME_LENGTH = 80
-PRESET_NAME_LENGTH = 60
-PERSON_NAME_LENGTH = 80
 
 UNFINISHED = text("status IN ('pending', 'running')")
 """Written out, not bound: SQLite uses the partial index only for the identical term."""
@@ -45,34 +36,6 @@ USAGE_TERMS = tuple(
 SHARED = text("shared IS NOT NULL AND deleted_at IS NULL")
 
 NO = text("0")
-
-
-class Table(DeclarativeBase):
-    """The base of all tables."""
-
-    type_annotation_map = {
-        datetime: UtcDateTime(),
-        tuple[int, ...]: TokenIds(),
-        dict[str, Any]: JSON(none_as_null=True),
-    }
-
-
-class Person(Table):
-    """A row of `people`. The owner, whose id is `OWNER`, is there from the start, and has no name yet.
-
-    Rows of other tables name people without a foreign key: SQLite cannot add a constraint later.
-    """
-
-    __tablename__ = "people"
-
-    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
-    name: Mapped[str] = mapped_column(String(PERSON_NAME_LENGTH))
-    created_at: Mapped[datetime]
-    password: Mapped[str | None]
-
-    def record(self) -> PersonRecord:
-        """A frozen copy."""
-        return PersonRecord(self.id, self.name, self.created_at, self.password)
 
 
 class Conversation(Table):
@@ -244,37 +207,6 @@ class TokenScores(Table):
         return ScoresRecord(self.model, self.computed_by or {}, self.tokens, self.scores, self.created_at)
 
 
-class Device(Table):
-    """A row of `devices`: one browser's session. `token_hash` is the SHA-256 of what its cookie holds."""
-
-    __tablename__ = "devices"
-    __table_args__ = (
-        CheckConstraint("kind IN ('owner', 'guest')", name="devices_kind"),
-        Index("devices_token_hash", "token_hash", unique=True),
-    )
-
-    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
-    token_hash: Mapped[bytes]
-    name: Mapped[str] = mapped_column(String(DEVICE_NAME_LENGTH))
-    kind: Mapped[str]
-    created_at: Mapped[datetime]
-    last_seen_at: Mapped[datetime]
-    revoked_at: Mapped[datetime | None]
-    person_id: Mapped[str] = mapped_column(String(ID_LENGTH), default=OWNER, server_default=OWNER)
-
-    def record(self) -> DeviceRecord:
-        """A frozen copy."""
-        return DeviceRecord(
-            id=self.id,
-            name=self.name,
-            kind=cast(DeviceKind, self.kind),
-            created_at=self.created_at,
-            last_seen_at=self.last_seen_at,
-            revoked_at=self.revoked_at,
-            person_id=self.person_id,
-        )
-
-
 class Continuation(Table):
     """A row of `continuations`: the command `client_id` let a reply go on."""
 
@@ -283,35 +215,3 @@ class Continuation(Table):
 
     client_id: Mapped[str] = mapped_column(primary_key=True)
     message_id: Mapped[str] = mapped_column(ForeignKey("messages.id", ondelete="CASCADE"))
-
-
-class Preset(Table):
-    """A row of `presets`. `person` is whose it is."""
-
-    __tablename__ = "presets"
-
-    id: Mapped[str] = mapped_column(String(64), primary_key=True)
-    name: Mapped[str] = mapped_column(String(PRESET_NAME_LENGTH))
-    text: Mapped[str]
-    shared: Mapped[bool]
-    person: Mapped[str] = mapped_column(String(ID_LENGTH))
-    created_at: Mapped[datetime]
-
-    def record(self) -> PresetRecord:
-        """A frozen copy."""
-        return PresetRecord(self.id, self.name, self.text, self.shared, self.person, self.created_at)
-
-
-class Defaults(Table):
-    """A row of `defaults`: what one person's new chats begin with."""
-
-    __tablename__ = "defaults"
-
-    person: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
-    params: Mapped[dict[str, Any] | None]
-    thinking: Mapped[bool | None]
-    preset_id: Mapped[str | None] = mapped_column(ForeignKey("presets.id", ondelete="SET NULL"))
-
-    def record(self) -> DefaultsRecord:
-        """A frozen copy."""
-        return DefaultsRecord(Choices(self.params or {}, self.thinking), self.preset_id)

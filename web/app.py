@@ -7,15 +7,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.types import ExceptionHandler
 
 from inference.backends import load_backend
 from inference.config import EngineConfig
@@ -74,6 +75,14 @@ from web.turns import Turns
 from web.waiting import Welcome
 
 START_DELAY_S = 1.0
+EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
+    404: pages.not_found,
+    NotFound: pages.not_found,
+    NotAllowed: pages.not_allowed,
+    HTTPException: pages.refused,
+    StorageError: pages.storage_failed,
+    InvalidParams: preferences.invalid,
+}
 
 
 class State(TypedDict):
@@ -149,13 +158,7 @@ def build_app(
         services = _build_services(
             settings, engine, database, languages, sharing, again_s, limits or SocketLimits()
         )
-        await run_in_threadpool(services.imports.clear)
-        await note_leftovers(services)
-        await services.new_chats.share()
-        await run_in_threadpool(forget_deleted, services)
-        services.trash.empty_later()
-        services.telemetry.start()
-        engine.start(START_DELAY_S)
+        await _begin(services)
         rounds = asyncio.create_task(go_round(sharing.sessions, services.hub)) if sharing else None
         try:
             yield {"services": services}
@@ -164,23 +167,25 @@ def build_app(
                 rounds.cancel()
             await shut_down(services, database)
 
+    guards = [
+        Middleware(AccessGuard, hosts=hosts, languages=languages),
+        Middleware(FaultGuard, answer=pages.broke),
+        *_guard(languages, sharing),
+    ]
     return Starlette(
-        routes=routes(),
-        middleware=[
-            Middleware(AccessGuard, hosts=hosts, languages=languages),
-            Middleware(FaultGuard, answer=pages.broke),
-            *_guard(languages, sharing),
-        ],
-        exception_handlers={
-            404: pages.not_found,
-            NotFound: pages.not_found,
-            NotAllowed: pages.not_allowed,
-            HTTPException: pages.refused,
-            StorageError: pages.storage_failed,
-            InvalidParams: preferences.invalid,
-        },
-        lifespan=lifespan,
+        routes=routes(), middleware=guards, exception_handlers=EXCEPTION_HANDLERS, lifespan=lifespan
     )
+
+
+async def _begin(services: Services) -> None:
+    """What the last server left is put in order; then the worker starts."""
+    await run_in_threadpool(services.imports.clear)
+    await note_leftovers(services)
+    await services.new_chats.share()
+    await run_in_threadpool(forget_deleted, services)
+    services.trash.empty_later()
+    services.telemetry.start()
+    services.engine.start(START_DELAY_S)
 
 
 def _guard(languages: Languages, sharing: Sharing | None) -> list[Middleware]:

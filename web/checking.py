@@ -34,6 +34,7 @@ LABELS = {
     Fault.ENTRY_WITHOUT_TEXT: "entries of the search index without a text",
     Fault.TEXT_WITHOUT_ENTRY: "texts that are not in the search index",
     Fault.SCORES: "sets of probabilities without a message",
+    Fault.PERSON: "conversations and devices of people who are not there",
     Fault.UNFINISHED: "unfinished replies, which the next start marks as interrupted",
 }
 OF_INDEX = (Fault.INDEX, Fault.ENTRY_WITHOUT_TEXT, Fault.TEXT_WITHOUT_ENTRY)

@@ -20,7 +20,8 @@ from sqlalchemy.orm import Session
 from storage.database import Database
 from storage.records import OWNER
 from storage.search_index import NewText, index_new
-from storage.tables import ID_LENGTH, Conversation, Message
+from storage.table import ID_LENGTH
+from storage.tables import Conversation, Message
 from storage.transfer.exporting import PLAIN, RECORDS, exported
 from storage.transfer.schema import ExportedConversation, ExportedMessage
 

@@ -15,7 +15,8 @@ from msgspec import Meta, Struct
 
 from storage.errors import ImportRefused
 from storage.records import Role
-from storage.tables import ID_LENGTH, TITLE_LENGTH
+from storage.table import ID_LENGTH
+from storage.tables import TITLE_LENGTH
 
 FORMAT = "ondol"
 VERSION = 1

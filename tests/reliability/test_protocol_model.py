@@ -26,8 +26,9 @@ from sqlalchemy import select
 
 from storage.conversations import Conversations, utc_now
 from storage.database import Database
+from storage.people_tables import Person
 from storage.records import OWNER, StartedTurn
-from storage.tables import Conversation, Message, Person
+from storage.tables import Conversation, Message
 from tests.reliability.gate import WAIT_S, Gate
 from tests.reliability.in_process import InProcess
 from tests.reliability.store_model import Code, Said, StoreModel

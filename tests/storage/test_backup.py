@@ -126,6 +126,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing_behind(data: Path, tmp_pa
     assert contents_of_files(tmp_path) == {}
 
 
+@pytest.mark.row(37)
 def test_backups_of_a_database_that_is_being_written_hold_what_was_acknowledged(
     folder: Path, tmp_path: Path
 ) -> None:

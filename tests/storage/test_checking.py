@@ -106,6 +106,7 @@ def test_what_is_still_in_the_log_is_looked_at(path: Path) -> None:
         ),
         ("UPDATE conversations SET cut_id = 'gone' WHERE title = 'Second'", {Fault.CUT: 1}),
         ("UPDATE token_scores SET message_id = 'gone'", {Fault.SCORES: 1, Fault.REFERENCE: 1}),
+        ("UPDATE conversations SET person_id = 'gone' WHERE title = 'Second'", {Fault.PERSON: 1}),
         ("UPDATE messages SET status = 'running' WHERE text = '끝이 아니다'", {Fault.UNFINISHED: 1}),
         ("DELETE FROM search_entries", {Fault.TEXT_WITHOUT_ENTRY: 4}),
         (

@@ -22,7 +22,7 @@ from storage.files import BACKUPS_NAME, FILE_NAME
 from storage.migrate import migrate
 from storage.migrations import FOLDER, REVISIONS
 from storage.sqlite import load_library
-from storage.tables import Table
+from storage.table import Table
 from tests.storage.examples import a_turn, make_first_schema
 
 NEWEST = REVISIONS[-1]

@@ -113,6 +113,7 @@ def assert_old_or_new(folder: Path, revision: str, old_files: dict[str, Path]) -
     return bool(version == NEWEST)
 
 
+@pytest.mark.row(36)
 @pytest.mark.parametrize("revision", REVISIONS[:-1])
 def test_a_migration_killed_at_any_step_leaves_the_old_or_the_new(
     revision: str, old_files: dict[str, Path], do_until: DoUntil, tmp_path: Path, long: bool
