@@ -38,8 +38,8 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found. `ids` are those of messages, conversations or devices; for `REFERENCE` they are names of
-    tables, and for `INDEX` what SQLite says of the full-text index.
+    """What was found. `ids` are those of messages, conversations or devices; for `REFERENCE` they are names
+    of tables, and for `INDEX` what SQLite says of the full-text index.
 
     `damage` is a sentence about a file that is not sound; nothing else was looked at then. In a file of an
     older schema only references were. `conversation_ids` are all that are there.

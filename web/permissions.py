@@ -7,6 +7,7 @@ name from here. Event loop.
 from __future__ import annotations
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from storage.access import Right
@@ -28,8 +29,13 @@ from web.sessions import device_of
 
 def person_of(connection: HTTPConnection) -> str:
     """Whose device that is. A server that is not shared has its owner only."""
+    services: Services = connection.state.services
     device = device_of(connection)
-    return OWNER if device is None else device.person_id
+    if device is not None:
+        return device.person_id
+    if services.sharing is not None:  # the guard lets nobody else come here; were that to change, this stays
+        raise HTTPException(401, "This device is not connected.")
+    return OWNER
 
 
 async def permit(command: ClientFrame, person: str, services: Services) -> None:
