@@ -37,6 +37,11 @@ def pytest_unconfigure() -> None:
     Path(os.environ[outbound_guard.NOTES]).unlink(missing_ok=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those first that mostly wait: two workers have something to do beside them."""
+    items.sort(key=lambda item: "reliability" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def long(request: pytest.FixtureRequest) -> bool:
     """Whether the long figures are wanted."""

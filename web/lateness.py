@@ -4,11 +4,13 @@ one line in the log, and no socket is closed for it. Event loop.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +20,8 @@ LAST_CHANCE_S = 1.0
 
 
 class PatientSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, which looks for a pong once more before it misses it.
+    """uvicorn's WebSocket, which looks for a pong once more before it misses it, and ends in order whatever
+    its client did just before.
 
     A stall mostly begins while the loop sleeps. When it wakes up, timers are due at once that were set for
     later, while it knows only of what had arrived before: the pong came meanwhile, and is read next.
@@ -27,6 +30,12 @@ class PatientSocket(WebSocketsSansIOProtocol):
     def keepalive_timeout(self) -> None:
         """The time for a pong is over."""
         self.pong_timer = self.loop.call_later(LAST_CHANCE_S, super().keepalive_timeout)
+
+    def shutdown(self) -> None:
+        """The server ends."""
+        with contextlib.suppress(InvalidState):  # its client has said that it leaves, and is not answered yet
+            super().shutdown()
+        self.transport.close()
 
 
 class Lateness:

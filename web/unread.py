@@ -65,8 +65,10 @@ def cut_off(transport: asyncio.Transport, seconds: float) -> None:
     address = transport.get_extra_info("peername") or ("somebody",)
     logger.warning("%s took nothing for %.1f s and was cut off", address[0], seconds)
     # Else what it does not take would lie in the kernel for minutes, and nobody be told.
-    with contextlib.suppress(OSError):
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
     transport.abort()
 
 
@@ -74,9 +76,12 @@ def is_waiting(transport: asyncio.Transport) -> bool:
     """Whether the client has yet to take something."""
     if transport.get_write_buffer_size():
         return True
+    connection = transport.get_extra_info("socket")
+    if connection is None or connection.fileno() < 0:  # it has just ended, TLS and all
+        return False
     try:
-        unacknowledged = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
-    except OSError:  # it has just ended
+        unacknowledged = fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4))
+    except OSError:
         return False
     return unacknowledged != bytes(4)
 

@@ -37,7 +37,8 @@ export class Chat {
     const draft = loadDraft(conversationId);
     const unanswered = this.#unansweredHere();
     if (unanswered) parts.transcript.addPending(unanswered.id, unanswered.text);
-    parts.composer.text = unanswered && draft.startsWith(unanswered.text) ? draft.slice(unanswered.text.length).trimStart() : draft;
+    const typed = parts.composer.text; // before this script was there
+    parts.composer.text = typed || (unanswered && draft.startsWith(unanswered.text) ? draft.slice(unanswered.text.length).trimStart() : draft);
     this.#writing.checkLength();
     this.refresh();
   }

@@ -38,7 +38,7 @@ TEXTS = """() => {
 LATIN = re.compile(r"[A-Za-z]+")
 NAMES = {"Chrome", "Double", "JSON", "JavaScript", "Linux", "Markdown", "Ondol", "QR", "WebSocket"}
 UNITS = {"CPU", "KiB", "MB", "MiB", "k", "min", "p", "top"}
-OF_THE_DOUBLE = {"double", "http", "none", "scripted"}
+OF_THE_DOUBLE = {"double", "http", "none", "scripted", "house", "local"}
 LONG = "바닷가에서 하룻밤 묵고 오는 여행을 생각하고 있어요. " * 3
 NO_CONNECTION = "WebSocket connection to|ERR_CONNECTION_REFUSED"
 UNAUTHORIZED = "status of 401"

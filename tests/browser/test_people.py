@@ -24,7 +24,9 @@ def minji(browser: Browser) -> Iterator[Callable[[Served, str], ChatPage]]:
     def open_page(served: Served, code: str) -> ChatPage:
         page = ChatPage(context.new_page(), served.lan_url)
         page.expect_complaint(UNAUTHORIZED)
-        return page.open(f"/#pair={code}")
+        page.open(f"/#pair={code}")
+        expect(page.composer).to_be_focused()
+        return page
 
     yield open_page
     context.close()

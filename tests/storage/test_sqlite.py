@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.errors import DamagedDatabase, StorageError, UnsafeSQLite, UnusableFolder
+from storage.errors import DamagedDatabase, DiskFull, NotWritable, StorageError, UnsafeSQLite, UnusableFolder
 from storage.sqlite import choose_library, explain, is_safe, load_library
 
 
@@ -66,10 +66,10 @@ def test_the_library_in_use_is_safe() -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (sqlite3.SQLITE_FULL, StorageError, "is full"),
-        (sqlite3.SQLITE_IOERR_WRITE, StorageError, "The disk failed"),
-        (sqlite3.SQLITE_BUSY_SNAPSHOT, StorageError, "Another program"),
-        (sqlite3.SQLITE_READONLY, StorageError, "cannot be written"),
+        (sqlite3.SQLITE_FULL, DiskFull, "is full"),
+        (sqlite3.SQLITE_IOERR_WRITE, NotWritable, "The disk failed"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, NotWritable, "Another program"),
+        (sqlite3.SQLITE_READONLY, NotWritable, "cannot be written"),
         (sqlite3.SQLITE_CANTOPEN, UnusableFolder, "cannot be opened"),
         (sqlite3.SQLITE_CORRUPT, DamagedDatabase, "is damaged"),
         (sqlite3.SQLITE_NOTADB, DamagedDatabase, "is not a database"),
