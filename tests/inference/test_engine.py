@@ -202,8 +202,10 @@ def test_replies_run_side_by_side_and_the_rest_wait_in_line(start: Callable[...,
 
 
 def test_who_comes_to_a_house_that_one_person_fills_is_next(start: Callable[..., Running]) -> None:
-    pace = threading.Semaphore(0)
+    pace = threading.Semaphore(10)
     running = start(pace, max_waiting=3).start()
+    while pace.acquire(blocking=False):
+        pass
     texts = {"a1": "a1" * 25, "a2": "a2", "a3": "a3", "b1": "b1", "b2": "b2"}
     queues = {name: running.submit(name, running.prompt(texts[name]), "a") for name in ("a1", "a2")}
     for queue in queues.values():
