@@ -79,12 +79,17 @@ class PrefixCache:
             self._insert(token_ids, copy, owner, pinned)
 
     def forget(self, conversation: str, keep: Iterable[Tokens] = ()) -> None:
-        """Remove every block that only this conversation used; except those that `keep` has all tokens of."""
+        """Remove every block that only this conversation used; except those that `keep` has all tokens of.
+        Without any, what it had cached once is forgotten too.
+        """
+        keep = list(keep)
         with self._lock:
             owners = {owner for node in self._nodes.values() for owner in node.owners}
             for owner in owners - {NOBODY}:
                 if conversation_of(owner) == conversation:
                     self._forget(owner, keep)
+            if not keep:
+                self._forget_evictions(conversation)
 
     def pinned_tokens(self, token_ids: Tokens) -> int:
         """How many leading tokens of `token_ids` are cached and pinned."""
@@ -235,6 +240,12 @@ class PrefixCache:
         for node in list(self._nodes.values()):
             if owner in node.owners and node.name not in kept:
                 self._own(node, node.owners - {owner})
+
+    def _forget_evictions(self, conversation: str) -> None:
+        for name, whose in list(self._evicted.items()):
+            whose -= {owner for owner in whose if owner and conversation_of(owner) == conversation}
+            if not whose:
+                del self._evicted[name]
 
     def _evict(self) -> None:
         while self.nbytes > self.capacity_bytes:

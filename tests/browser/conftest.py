@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.browser import NoBrowser, launch
 from tests.browser.chat_page import WAIT_S, ChatPage
 from tests.browser.process import Ondol
 from tests.web.conftest import echo
 from tests.web.serving import Served
+
+# Two workers share two cores here: what is expected may take a while, and is looked for all the time.
+expect.set_options(timeout=1_000 * WAIT_S)
 
 # A package's fixture, not a session's: Playwright's event loop stays in this thread while it is open, and
 # tests elsewhere start their own.

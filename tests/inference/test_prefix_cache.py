@@ -162,6 +162,16 @@ def test_what_was_evicted_is_known_until_it_is_back() -> None:
     assert not cache.was_evicted(long, UNNAMED)
 
 
+def test_of_a_conversation_that_is_forgotten_no_eviction_is_remembered() -> None:
+    cache = PrefixCache(900, block_tokens=4)
+    long, other = (1, 1, 1, 1, 2, 2), (3, 3, 3, 3)
+    cache.insert(long, copier(long), owner="a")
+    cache.insert(other, copier(other), owner="b")
+    assert cache.was_evicted(long, UNNAMED)
+    cache.forget("a")
+    assert not cache.was_evicted(long, UNNAMED)
+
+
 class Unbounded(RuleBasedStateMachine):
     """Without a bound: exactly the longest prefix of anything inserted and not forgotten is found."""
 

@@ -111,7 +111,7 @@ def test_checking_what_is_sound_says_so_and_changes_nothing(folder: Path) -> Non
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"{folder / FILE_NAME}: 1 conversation, 2 messages, ")
-    assert len(lines) == 14
+    assert len(lines) == 15
     assert all(line.startswith("ok     ") and line.endswith(": none") for line in lines[1:])
     assert contents(folder) == before
 
