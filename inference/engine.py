@@ -327,7 +327,7 @@ class Engine:
             self._restarted = False
 
     def _report(self, status: ModelStatus) -> None:
-        if self._died and status.phase not in (ModelPhase.READY, ModelPhase.FAILED):
+        if self._died and not status.phase.is_settled:
             status = replace(status, message=self._died)
         self.status = status
         self._on_status(status)

@@ -194,6 +194,11 @@ class ModelPhase(StrEnum):
     READY = "ready"
     FAILED = "failed"
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is being done about it any more."""
+        return self in (ModelPhase.READY, ModelPhase.FAILED)
+
 
 class WorkerState(StrEnum):
     """How the thread is that loads and runs the model."""

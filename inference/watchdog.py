@@ -19,15 +19,27 @@ class Pulse:
     def __init__(self) -> None:
         self.step: int | None = None
         self._steps = 0
+        self._works = threading.Event()
 
     def beat(self) -> None:
         """A step begins."""
         self._steps += 1
         self.step = self._steps
+        if not self._works.is_set():
+            self._works.set()
 
     def rest(self) -> None:
         """No step is being made."""
         self.step = None
+        self._works.clear()
+
+    def wait(self) -> None:
+        """Wait for a step, if none is being made."""
+        self._works.wait()
+
+    def end(self) -> None:
+        """The worker has ended: nobody waits for a step of it any more."""
+        self._works.set()
 
 
 class Watchdog:
@@ -48,6 +60,7 @@ class Watchdog:
     def stop(self) -> None:
         """Look no more."""
         self._ended.set()
+        self._pulse.end()
 
     def look(self) -> bool:
         """Whether the step has been the same for all of the last looks.
@@ -63,6 +76,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._ended.wait(self._limit_s / LOOKS):
+            self._pulse.wait()
             if self.look():
                 self._on_hang()
                 return

@@ -46,6 +46,7 @@ from web import (
     preferences,
 )
 from web.access import AccessGuard
+from web.activity import Activity
 from web.beginning import Beginnings
 from web.ending import keep_partials, shut_down
 from web.faults import FaultGuard
@@ -54,6 +55,7 @@ from web.generations import Generations
 from web.hub import Hub
 from web.imports import ImportDesk
 from web.languages import Languages, load_languages
+from web.lateness import tell_of_stalls
 from web.leftovers import forget_deleted, note_leftovers
 from web.new_chats import NewChats
 from web.presenter import Presenter
@@ -159,12 +161,14 @@ def build_app(
             settings, engine, database, languages, sharing, again_s, limits or SocketLimits()
         )
         await _begin(services)
-        rounds = asyncio.create_task(go_round(sharing.sessions, services.hub)) if sharing else None
+        watching = [asyncio.create_task(tell_of_stalls(services.activity))]
+        if sharing:
+            watching.append(asyncio.create_task(go_round(sharing.sessions, services.hub)))
         try:
             yield {"services": services}
         finally:
-            if rounds is not None:
-                rounds.cancel()
+            for task in watching:
+                task.cancel()
             await shut_down(services, database)
 
     guards = [
@@ -233,7 +237,8 @@ def _build_services(
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
     saving = Saving(database, lambda: services.announce_status(), again_s)
-    generations = Generations(engine, conversations, saving, conclude, announce)
+    activity = Activity()
+    generations = Generations(engine, conversations, saving, activity, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)
     prompts = Prompts(engine, conversations, new_chats)
     branches, listing = Branches(database, cut_of), Listing(database)
@@ -262,7 +267,8 @@ def _build_services(
         hub=Hub(),
         languages=languages,
         presenters={language.code: Presenter(language, languages) for language in languages},
-        telemetry=Telemetry(engine.snapshot, Usage(database)),
+        activity=activity,
+        telemetry=Telemetry(engine.snapshot, Usage(database), activity),
         shelf=TokenizerShelf(),
         sharing=sharing,
         limits=limits,

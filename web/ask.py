@@ -56,7 +56,7 @@ async def _ask(settings: Settings, question: str, wishes: Mapping[str, Any], as_
     def on_status(status: ModelStatus) -> None:
         if not (as_json and status.phase is ModelPhase.READY):
             printer(status)
-        if status.phase in (ModelPhase.READY, ModelPhase.FAILED):
+        if status.phase.is_settled:
             loop.call_soon_threadsafe(settled.set)
 
     engine = build_engine(settings, on_status)

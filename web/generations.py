@@ -25,6 +25,7 @@ from storage.conversations import Conversations
 from storage.errors import NotFound, NotWritable, StorageError
 from storage.records import ReplyEnd, Status
 from web import protocol
+from web.activity import Activity
 from web.generation import Generation, Prior
 from web.saving import Saving
 from web.scorings import ran_on
@@ -63,12 +64,14 @@ class Generations:
         engine: Engine,
         conversations: Conversations,
         saving: Saving,
+        activity: Activity,
         conclude: Conclude,
         announce: Announce,
     ) -> None:
         self._engine = engine
         self._conversations = conversations
         self._saving = saving
+        self._activity = activity
         self._conclude = conclude
         self._announce = announce
         self._running: dict[str, Generation] = {}
@@ -96,6 +99,7 @@ class Generations:
         """
         generation = Generation(conversation_id, request.id, prior)
         self._running[request.id] = generation
+        self._activity.note(request.id, goes_on=True)
         stream = EventStream(asyncio.get_running_loop())
         try:
             self._engine.submit(request, stream.put, place)
@@ -142,6 +146,7 @@ class Generations:
             self._engine.abort(reply_id)
             frame = protocol.Error("storage", "The server failed while it wrote this reply.", reply_id)
         self._running.pop(reply_id, None)
+        self._activity.note(reply_id, goes_on=False)
         generation.end(frame)
         with contextlib.suppress(StorageError):  # the list is told again with the next change
             await self._announce(generation.conversation_id)

@@ -4,19 +4,22 @@ one line in the log, and no socket is closed for it. Event loop.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
+
+from web.activity import Activity
 
 logger = logging.getLogger(__name__)
 
 TOLD_S = 1.0
 """Less than that nobody notices, and importing torch takes half of it."""
 LAST_CHANCE_S = 1.0
+PAUSE_S = 1.0
 
 
 class PatientSocket(WebSocketsSansIOProtocol):
@@ -38,19 +41,15 @@ class PatientSocket(WebSocketsSansIOProtocol):
         self.transport.close()
 
 
-class Lateness:
-    """Told after one pause of known length after another that the loop is there. `clock` is for doubles."""
-
-    def __init__(self, pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pause_s = pause_s
-        self._clock = clock
-        self._last: float | None = None
-
-    def note(self) -> None:
-        """The loop is there; one line in the log where it comes late."""
-        now = self._clock()
-        late = now - self._last - self._pause_s if self._last is not None else 0.0
-        self._last = now
+async def tell_of_stalls(activity: Activity) -> None:
+    """As long as anything goes on, look once a second whether the loop is in time; one line in the log where
+    it is not. For ever.
+    """
+    while True:
+        await activity.begun()
+        before = time.monotonic()
+        await asyncio.sleep(PAUSE_S)
+        late = time.monotonic() - before - PAUSE_S
         if late >= TOLD_S:
             logger.warning(
                 "the server stood still for %.1f s: the interpreter was held, or the machine was stopped",

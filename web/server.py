@@ -27,9 +27,9 @@ from web.commands import MAX_FRAME_BYTES
 from web.ending import exit_hung
 from web.errors import StartFailed
 from web.lan import LanHosts, Scheme, host_names, private_addresses
-from web.lateness import Lateness, PatientSocket
+from web.lateness import PatientSocket
 from web.logs import log_discreetly
-from web.resting_server import TICK_S, RestingServer
+from web.resting_server import RestingServer
 from web.settings import Settings
 from web.sharing import share
 from web.terminal import StatusPrinter, print_fingerprint, print_invitation
@@ -45,6 +45,9 @@ TLS_END_S = 2.0
 END_S = 1.0
 """What a client that takes nothing gets to take the end."""
 SWITCH_S = 0.001
+LOOK_S = 1.0
+REST_S = 5.0
+"""Between two looks at the connections: while anybody has something to take, and while nobody has."""
 
 
 def run_server(
@@ -163,19 +166,18 @@ def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | No
 
 
 class Server(RestingServer):
-    """The server of one app. Once a second it looks after its connections, and whether it is in time."""
+    """The server of one app, which looks after its connections."""
 
     def __init__(self, app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
         super().__init__(uvicorn_config(app, tls, self._patience))
         self._unread = Unread()
-        self._lateness = Lateness(TICK_S)
 
-    async def on_tick(self, counter: int) -> bool:
-        """Called once a second until the server ends."""
-        self._lateness.note()
-        self._unread.look(self._connections())
-        return await super().on_tick(counter)
+    def look_after(self) -> float:
+        """Cut off who takes nothing; in how many seconds to look again."""
+        some_wait = self._unread.look(self._connections())
+        patience = self._patience
+        return min(LOOK_S if some_wait else REST_S, patience.unread_s, patience.answer_s)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End in order, but wait for nobody who takes nothing."""

@@ -23,6 +23,7 @@ from storage.records import ConversationRecord, MessageRecord
 from storage.search import Search
 from storage.transfer.exporting import Exports
 from web import protocol
+from web.activity import Activity
 from web.generation import Generation, RunningView
 from web.generations import Generations
 from web.hub import Hub
@@ -83,6 +84,7 @@ class Services:
     hub: Hub
     languages: Languages
     presenters: Mapping[str, Presenter]
+    activity: Activity
     telemetry: Telemetry
     shelf: TokenizerShelf
     sharing: Sharing | None = None
@@ -116,6 +118,7 @@ class Services:
 
     def announce_status(self) -> None:
         """Tell every page that the model's state changed."""
+        self.activity.note("model", goes_on=not self.engine.status.phase.is_settled)
         self.hub.broadcast({language.code: self.status_frame(language) for language in self.languages})
 
     async def announce_conversations(self, changed: ConversationRecord | None = None) -> None:

@@ -1,7 +1,8 @@
 """The last ten minutes of the engine, and what it did in all: for the pages that tell of it. Event loop.
 
-Every two seconds the engine's snapshot goes into a ring; rates are differences of its counts. What is stored
-is summed in a pool thread, at most once a second however many people look.
+Every two seconds the engine's snapshot goes into a ring; rates are differences of its counts. While the
+engine rests, nobody wakes up for that: what would have been seen is put in later. What is stored is summed in
+a pool thread, at most once a second however many people look.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +20,7 @@ from inference.tally import Counts, EngineSnapshot
 from storage.conversations import utc_now
 from storage.records import UsageTotals
 from storage.usage import Usage
+from web.activity import Activity
 
 SAMPLE_S = 2.0
 SAMPLES = 300
@@ -90,14 +92,17 @@ class Telemetry:
         self,
         snapshot: Callable[[], EngineSnapshot],
         usage: Usage,
+        activity: Activity,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.snapshot = snapshot
         self._usage = usage
+        self._activity = activity
         self._clock = clock
         self._now = now
         self._ring: deque[Sample] = deque(maxlen=SAMPLES + 1)
+        self._rests = False  # since the last sample, after which there was nothing to do
         self._stored: tuple[float, Stored] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -112,22 +117,26 @@ class Telemetry:
 
     def sample(self) -> None:
         """Take the next sample."""
+        self._catch_up()
         seen = self.snapshot()
         self._ring.append(Sample(self._clock(), seen.counts, len(seen.running), seen.waiting))
 
     def history(self) -> list[Interval]:
         """The last ten minutes at most, oldest first."""
+        self._catch_up()
         samples = list(self._ring)
         return [Interval.between(a, b) for a, b in zip(samples, samples[1:], strict=False)]
 
     def lately(self) -> Interval | None:
         """All of `history` as one interval; None before there is any."""
+        self._catch_up()
         return Interval.between(self._ring[0], self._ring[-1]) if len(self._ring) > 1 else None
 
     def just_now(self) -> Interval | None:
         """The last ten seconds, so that a slow machine's figures do not jump; None before there are two
         samples.
         """
+        self._catch_up()
         if len(self._ring) < 2:
             return None
         return Interval.between(self._ring[max(0, len(self._ring) - 1 - NOW_SAMPLES)], self._ring[-1])
@@ -142,10 +151,23 @@ class Telemetry:
         midnight = self._now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
         return Stored(self._usage.totals(since=midnight), self._usage.totals())
 
+    def _catch_up(self) -> None:
+        """Put in the samples of a rest, each like the last one; what is only just due will be taken."""
+        if not self._rests:
+            return
+        last = self._ring[-1]
+        missed = int((self._clock() - last.at) / SAMPLE_S - 0.5)
+        for number in range(max(1, missed - SAMPLES), missed + 1):
+            self._ring.append(replace(last, at=last.at + number * SAMPLE_S))
+
     async def _keep_sampling(self) -> None:
         while True:
+            rests = not self._activity  # asked first: what ends after this is seen by the next sample
             self.sample()
-            await asyncio.sleep(SAMPLE_S)
+            self._rests = rests
+            if rests:
+                await self._activity.begun()
+            await asyncio.sleep(SAMPLE_S - (self._clock() - self._ring[-1].at) % SAMPLE_S)
 
 
 def values(history: Sequence[Interval], read: Callable[[Interval], float | None]) -> list[float | None]:

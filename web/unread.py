@@ -43,8 +43,10 @@ class Unread:
         self._clock = clock
         self._seen: dict[asyncio.Transport, tuple[int, float]] = {}
 
-    def look(self, connections: Iterable[tuple[asyncio.Transport, float]]) -> None:
-        """Cut off those that, look after look, have taken nothing for the seconds that they are given."""
+    def look(self, connections: Iterable[tuple[asyncio.Transport, float]]) -> bool:
+        """Cut off those that, look after look, have taken nothing for the seconds that they are given. True:
+        others have yet to take something.
+        """
         now, seen = self._clock(), {}
         for transport, limit_s in connections:
             if not is_waiting(transport):
@@ -58,6 +60,7 @@ class Unread:
             else:
                 cut_off(transport, now - since)
         self._seen = seen
+        return bool(seen)
 
 
 def cut_off(transport: asyncio.Transport, seconds: float) -> None:

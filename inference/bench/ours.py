@@ -41,7 +41,7 @@ def loaded(build: Build, on_status: Callable[[ModelStatus], None]) -> Iterator[E
 
     def watch(status: ModelStatus) -> None:
         on_status(status)
-        if status.phase in (ModelPhase.READY, ModelPhase.FAILED):
+        if status.phase.is_settled:
             settled.set()
 
     engine = build(watch)

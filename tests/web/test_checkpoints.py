@@ -21,6 +21,7 @@ from inference.types import (
 from storage.database import Database
 from tests.web.serving import WAIT_S
 from web import protocol
+from web.activity import Activity
 from web.generation import Generation
 from web.generations import CHECKPOINT_TOKENS, Generations
 from web.saving import Saving
@@ -79,7 +80,7 @@ def test_text_is_shown_while_a_checkpoint_waits_for_the_disk_and_the_end_comes_a
 
     async def write() -> None:
         saving = Saving(database, lambda: None)
-        generations = Generations(model, disk, saving, conclude, announce)
+        generations = Generations(model, disk, saving, Activity(), conclude, announce)
         generation = generations.start("chat", GenerationRequest("reply", (1,), SamplingParams()), {}, None)
         model.emit(Delta("first ", tuple(range(CHECKPOINT_TOKENS))))
         await shows(generation, "first")

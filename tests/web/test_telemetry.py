@@ -11,6 +11,7 @@ from inference.tally import TTFT_BOUNDS_S, Counts, EngineSnapshot
 from inference.types import ModelPhase
 from storage.records import UsageTotals
 from storage.usage import Usage
+from web.activity import Activity
 from web.plots import HEIGHT, WIDTH, plot, shares
 from web.telemetry import SAMPLE_S, SAMPLES, STORED_FOR_S, Telemetry
 
@@ -32,11 +33,15 @@ class Watched:
     """An engine whose counts are set by hand."""
 
     def __init__(self) -> None:
-        self.now, self.counts, self.sums = 0.0, Counts(), Sums()
-        self.telemetry = Telemetry(self.snapshot, self.sums, clock=lambda: self.now, now=lambda: NOON)
+        self.now, self.counts, self.sums, self.looks = 0.0, Counts(), Sums(), 0
+        self.activity = Activity()
+        self.telemetry = Telemetry(
+            self.snapshot, self.sums, self.activity, clock=lambda: self.now, now=lambda: NOON
+        )
         self.telemetry.sample()
 
     def snapshot(self) -> EngineSnapshot:
+        self.looks += 1
         return EngineSnapshot(ModelPhase.READY, None, None, waiting=2, counts=self.counts)
 
     def pass_time(self, counts: Counts, seconds: float = SAMPLE_S) -> None:
@@ -82,6 +87,33 @@ def test_ten_minutes_are_kept_and_no_more() -> None:
     just_now = watched.telemetry.just_now()
     assert just_now is not None
     assert just_now.seconds == 10
+
+
+def test_nothing_is_looked_at_during_a_rest_and_all_of_it_is_told_later() -> None:
+    watched = Watched()
+    watched.counts = Counts(completion_tokens=10)
+
+    async def rest_and_work() -> None:
+        watched.telemetry.start()
+        await asyncio.sleep(0)
+        looks = watched.looks
+        watched.now += 4_001
+        await asyncio.sleep(0)
+        history = watched.telemetry.history()
+        assert (len(history), {i.seconds for i in history}) == (SAMPLES, {SAMPLE_S})
+        assert {interval.server_tok_s for interval in history} == {0.0}
+        watched.now += 60
+        assert watched.looks == looks
+        watched.activity.note("reply", goes_on=True)
+        watched.counts = Counts(completion_tokens=50)
+        watched.now += 1
+        watched.telemetry.sample()
+        history = watched.telemetry.history()
+        assert [interval.server_tok_s for interval in history[-2:]] == [0.0, 20.0]
+        assert sum(interval.seconds for interval in history) == SAMPLES * SAMPLE_S
+        watched.telemetry.close()
+
+    asyncio.run(rest_and_work())
 
 
 def test_sums_are_asked_for_once_in_a_while_and_from_midnight_here() -> None:
