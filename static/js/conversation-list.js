@@ -58,11 +58,13 @@ export class ConversationList {
   }
 
   #show(html) {
-    const focused = document.activeElement?.closest?.("#conversations .row");
+    const active = document.activeElement;
+    const focused = active?.closest?.("#conversations .row");
     const at = [...this.#root.querySelectorAll(".row")].indexOf(focused);
     this.#root.innerHTML = html;
     const rows = this.#root.querySelectorAll(".row"); // one of them took the place of a row that has gone
-    if (focused) (this.row(focused.dataset.conversationId) ?? rows[Math.min(at, rows.length - 1)])?.querySelector("a").focus({ preventScroll: true });
+    const same = focused && this.row(focused.dataset.conversationId)?.querySelector(active.matches(".row-more") ? ".row-more" : "a");
+    if (focused) (same ?? rows[Math.min(at, rows.length - 1)]?.querySelector("a"))?.focus({ preventScroll: true });
     this.markCurrent();
     this.#watchEnd();
   }
@@ -83,7 +85,9 @@ export class ConversationList {
     const last = [...this.#root.querySelectorAll(".row:not([data-pinned])")].at(-1);
     if (this.#grown && last) query.set("until", last.dataset.place);
     const html = await text(`/conversations?${query}`);
-    if (html !== null && !this.#root.querySelector("[data-held]")) this.#show(html);
+    if (html === null) return;
+    if (this.#root.querySelector("[data-held]")) this.#held = html;
+    else this.#show(html);
   }
 
   async #more(place) {

@@ -13,10 +13,11 @@ export async function openRowMenu(button, list) {
   const wasOpen = button.getAttribute("aria-expanded") === "true";
   close();
   if (wasOpen) return;
-  const row = button.closest(".row");
-  row.dataset.held = "";
   await stylesheet("row-menu");
-  if (!row.isConnected) return;
+  const row = list.row(button.closest(".row").dataset.conversationId);
+  if (!row) return;
+  button = row.querySelector(".row-more"); // the list may have come anew meanwhile
+  row.dataset.held = "";
   const menu = document.createElement("div");
   menu.className = "row-menu";
   menu.setAttribute("role", "menu");

@@ -85,7 +85,7 @@ def test_a_conversation_is_pinned_and_another_put_away_and_taken_back(
     chat.page.keyboard.press("Enter")
     expect(chat.page.locator("#conversations h2").first).to_have_text("Pinned")
     assert chat.groups()["Pinned"] == ["chat 10"]
-    expect(chat.page.get_by_title("chat 10", exact=True)).to_be_focused()
+    expect(chat.page.get_by_role("button", name="More for “chat 10”")).to_be_focused()
     chat.act("chat 0", "Archive")
     expect(chat.page.locator("#toast")).to_contain_text("Archived: chat 0")
     chat.page.get_by_role("button", name="Archived conversations").click()

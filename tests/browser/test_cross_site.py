@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 from tests.browser.browser import launch
+from tests.browser.chat_page import WAIT_S
 from tests.reliability.test_headers import rows
 from tests.web.serving import Served
 from web.presenter import static_build
@@ -20,7 +21,7 @@ Serve = Callable[..., Served]
 SECRET = "only for those at home"
 GUARDS = "LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets,BlockInsecurePrivateNetworkRequests"
 LEAD_HERE = ("MAP evil.test 127.0.0.1", "MAP localhost. 127.0.0.1")
-WAYS = """async ([base, asset, conversation, secret]) => {
+WAYS = """async ([base, asset, conversation, patience]) => {
   const read = [];
   const told = (text) => { if (text) read.push(text); };
   const frame = (name) => { const made = document.createElement('iframe'); made.name = name; document.body.append(made); return made; };
@@ -60,7 +61,7 @@ WAYS = """async ([base, asset, conversation, secret]) => {
       socket.onopen = () => { told('a socket opened'); socket.send(message('w3')); };
       socket.onmessage = (event) => { told(event.data); };
       socket.onerror = socket.onclose = resolve;
-      setTimeout(() => { socket.close(); resolve(); }, 500);
+      setTimeout(() => { socket.close(); resolve(); }, patience / 6);
     }),
     'an event source': () => new Promise((resolve) => {
       const source = new EventSource(`${base}/status/now`, { withCredentials: true });
@@ -78,11 +79,11 @@ WAYS = """async ([base, asset, conversation, secret]) => {
     'a form that asks': () => { frame('f3'); submit(`${base}/`, 'GET', { q: 'from elsewhere' }, 'f3'); },
     'a window': async () => {
       const opened = open(`${base}/c/${conversation}?q=from+elsewhere`);
-      await new Promise((resolve) => setTimeout(resolve, 500));
+      await new Promise((resolve) => setTimeout(resolve, patience / 6));
       try { told(opened.document.body.innerText); } finally { opened?.close(); }
     },
   };
-  const within = (way) => Promise.race([way(), new Promise((resolve) => setTimeout(resolve, 3000))]);
+  const within = (way) => Promise.race([way(), new Promise((resolve) => setTimeout(resolve, patience))]);
   await Promise.all(Object.values(ways).map((way) => within(async () => way()).catch(() => {})));
   await new Promise((resolve) => setTimeout(resolve, 300));
   return { tried: Object.keys(ways).length, read };
@@ -148,12 +149,12 @@ def let_in(visitor: BrowserContext, served: Served) -> None:
     )
 
 
-def tried(page: Page, served: Served, conversation: str) -> dict[str, Any]:
-    """Every way to reach the server from this page, and what it could read."""
+def tried(page: Page, served: Served, conversation: str, patience_s: float = 3.0) -> dict[str, Any]:
+    """Every way to reach the server from this page, and what it could read within so long each."""
     # Whoever has the same version knows the addresses of its files.
     asset = f"(name) => `/static/{static_build()}/${{name}}`"
     script = f"([base, ...more]) => ({WAYS})([base, {asset}, ...more])"
-    found: dict[str, Any] = page.evaluate(script, [served.url, conversation, SECRET])
+    found: dict[str, Any] = page.evaluate(script, [served.url, conversation, 1_000 * patience_s])
     return found
 
 
@@ -185,7 +186,7 @@ def test_another_sites_page_changes_nothing_reads_nothing_and_frames_nothing(
     # The same ways from its own page reach what they want: the test can fail.
     own = visitor.new_page()
     own.goto(served.url)
-    found = tried(own, served, accepted["conversation_id"])
+    found = tried(own, served, accepted["conversation_id"], WAIT_S)
     assert any(SECRET in text for text in found["read"])
     assert "a socket opened" in found["read"]
     assert rows(served.database) != before
