@@ -24,13 +24,15 @@ export function openShare({ id, title, shared }) {
     choice("write", t("Everybody can write in it"), t("They also ask, edit, and have replies written and stopped.")),
     note,
   );
-  form.elements.shared.value = shared;
+  // Not by the list's own value: Chromium finds no choice there whose value is empty.
+  const show = () => form.elements.shared.forEach((box) => (box.checked = box.value === shared));
+  show();
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("change", async ({ target }) => {
     note.textContent = "";
     const done = await post(`/api/conversations/${encodeURIComponent(id)}/share`, { shared: target.value || null });
     if (done.ok) shared = target.value;
-    else form.elements.shared.value = shared;
+    else show();
     note.textContent = done.ok ? t("Saved.") : done.error;
   });
   place.replaceChildren(form);

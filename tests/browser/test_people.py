@@ -58,6 +58,7 @@ def test_a_conversation_is_its_persons_until_they_share_it(
     hers.page.get_by_role("button", name="Show conversations").click()
     hers.page.get_by_role("button", name="More for").click()
     hers.page.get_by_role("menuitem", name="Share with the house").click()
+    expect(hers.page.get_by_role("radio", name="Only me")).to_be_checked()
     hers.page.get_by_role("radio", name="Everybody can read it").check()
     expect(hers.page.get_by_text("Saved.")).to_be_visible()
     hers.assert_no_sideways_scroll()
