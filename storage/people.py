@@ -42,6 +42,18 @@ class People:
         with self._database.read() as session:
             return {person_id: name for person_id, name in session.execute(select(Person.id, Person.name))}
 
+    def called(self, name: str) -> PersonRecord:
+        """The one person who is called so, or has that id; the owner without a name is called "owner". Raises
+        `NotFound`, which names everybody, also where several are called so.
+        """
+        everybody = self.list_all()
+        found = [person for person in everybody if name in (person.id, person.name)]
+        if len(found) == 1:
+            return found[0]
+        people = ", ".join(f"{person.name or person.id} ({person.id})" for person in everybody)
+        count = "Nobody is" if not found else f"{len(found)} people are"
+        raise NotFound(f"{count} called {name}; an id tells everybody apart: {people}.")
+
     def rename(self, person_id: str, name: str) -> None:
         """Raises `NotFound`."""
         with self._database.write() as session:

@@ -234,6 +234,9 @@ def export(
     conversation: Annotated[
         str | None, typer.Option(metavar="ID", help="Only this one: its id stands in its address.")
     ] = None,
+    person: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only theirs. Without it, everybody's.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; - is the standard output.")
     ] = None,
@@ -242,8 +245,11 @@ def export(
     """Write conversations to a file. A server may run meanwhile."""
     from web.transfer_cli import run_export
 
+    if conversation is not None and person is not None:
+        raise typer.BadParameter("Not together with --conversation, which is one.", param_hint="--person")
+
     with one_sentence():
-        run_export(data_dir or default_data_dir(), form, conversation, output)
+        run_export(data_dir or default_data_dir(), form, conversation, person, output)
 
 
 @app.command(name="import")
@@ -252,13 +258,16 @@ def import_files(
         list[Path],
         typer.Argument(metavar="FILE...", help="Of Ondol, ChatGPT (.json or .zip), Open WebUI or llama.cpp."),
     ],
+    person: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose they become. Without it, the owner's.")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Take in conversations from files. A server may run meanwhile."""
     from web.transfer_cli import run_import
 
     with one_sentence():
-        if not run_import(data_dir or default_data_dir(), files):
+        if not run_import(data_dir or default_data_dir(), files, person):
             raise typer.Exit(1)
 
 

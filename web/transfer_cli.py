@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from storage.database import Database
 from storage.errors import StorageError
 from storage.files import FILE_NAME
+from storage.people import People
 from storage.records import OWNER
 from storage.transfer.exporting import Exports
 from storage.transfer.importing import Outcome
@@ -30,9 +31,14 @@ STANDARD_OUTPUT = Path("-")
 
 
 def run_export(
-    data_dir: Path, form: Literal["json", "markdown"], conversation_id: str | None, output: Path | None
+    data_dir: Path,
+    form: Literal["json", "markdown"],
+    conversation_id: str | None,
+    person: str | None,
+    output: Path | None,
 ) -> None:
-    """Write one conversation, or all of everybody's. Without a name the file gets one, in the current folder.
+    """Write one conversation, or all of a person's, or of everybody's. Without a name the file gets one, in
+    the current folder.
 
     Raises `NotFound` and `StorageError`.
     """
@@ -41,7 +47,7 @@ def run_export(
     with closing(Database.open(data_dir)) as database:
         exports = Exports(database)
         if conversation_id is None:
-            name, pieces = _all(exports, form)
+            name, pieces = _all(exports, form, People(database).called(person).id if person else None)
         else:
             name, pieces = _one(exports.conversation(conversation_id), form)
         path = output or Path(name)
@@ -52,18 +58,19 @@ def run_export(
         print(path)
 
 
-def run_import(data_dir: Path, files: Sequence[Path]) -> bool:
-    """Import files one after another, for the owner; prints a line for each conversation. Whether none was
-    refused.
+def run_import(data_dir: Path, files: Sequence[Path], person: str | None = None) -> bool:
+    """Import files one after another, for a person or the owner; prints a line for each conversation. Whether
+    none was refused.
 
-    Raises `StorageError` before anything is read.
+    Raises `NotFound` and `StorageError` before anything is read.
     """
     console, is_whole = Console(stderr=True, highlight=False), True
     with closing(Database.open(data_dir)) as database:
+        theirs = People(database).called(person).id if person else OWNER
         for file in files:
             with _bar(console) as progress:
                 task = progress.add_task(file.name, total=None)
-                for event in import_file(file, database, OWNER):
+                for event in import_file(file, database, theirs):
                     match event:
                         case Counted():
                             progress.update(task, total=event.total)
@@ -77,8 +84,8 @@ def run_import(data_dir: Path, files: Sequence[Path]) -> bool:
     return is_whole
 
 
-def _all(exports: Exports, form: str) -> tuple[str, Iterator[bytes]]:
-    counted = _counted(exports)
+def _all(exports: Exports, form: str, person: str | None) -> tuple[str, Iterator[bytes]]:
+    counted = _counted(exports, person)
     if form == "markdown":
         files = markdown_files(counted, load_languages().english)
         return name_for_all(date.today(), ".zip"), zipped(files)
@@ -91,11 +98,11 @@ def _one(conversation: ExportedConversation, form: str) -> tuple[str, Iterator[b
     return file_name(conversation, ".json"), document([conversation])
 
 
-def _counted(exports: Exports) -> Iterator[ExportedConversation]:
-    """Every conversation, with a bar while there is somebody to see it."""
+def _counted(exports: Exports, person: str | None) -> Iterator[ExportedConversation]:
+    """Every conversation of theirs, with a bar while there is somebody to see it."""
     with _bar(Console(stderr=True, highlight=False)) as progress:
-        task = progress.add_task("exporting", total=exports.count())
-        for conversation in exports.everything():
+        task = progress.add_task("exporting", total=exports.count(person))
+        for conversation in exports.everything(person):
             yield conversation
             progress.advance(task)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
-from sqlalchemy import RowMapping, func, select
+from sqlalchemy import RowMapping, Select, func, select
 from sqlalchemy.orm import Session
 
 from storage.database import Database
@@ -17,6 +17,8 @@ from storage.transfer.schema import ExportedConversation, ExportedMessage
 PLAIN = ("finished_at", "model", "finish_reason", "error", "reasoning", "pinned")
 RECORDS = ("params", "usage", "timings", "context", "token_ids")
 COLUMNS = ("id", "parent_id", "role", "text", "status", "created_at", "deleted_at", *PLAIN, *RECORDS)
+
+T = TypeVar("T")
 
 
 class Exports:
@@ -30,24 +32,27 @@ class Exports:
         with self._database.read() as session:
             return exported(session, conversation_id)
 
-    def count(self) -> int:
-        """How many conversations there are."""
+    def count(self, person: str | None = None) -> int:
+        """How many conversations there are, or are a person's own."""
+        counted = _those_of(person, select(func.count()).select_from(Conversation))
         with self._database.read() as session:
-            return session.scalar(select(func.count()).select_from(Conversation).where(NOT_DELETED)) or 0
+            return session.scalar(counted) or 0
 
     def everything(self, person: str | None = None) -> Iterator[ExportedConversation]:
         """All conversations, or a person's own, oldest first, as they are together at the first step: what is
         changed later is not seen. It holds a connection until it is closed or exhausted.
         """
         with self._database.snapshot() as session:
-            oldest_first = (
-                select(Conversation.id).where(NOT_DELETED).order_by(Conversation.created_at, Conversation.id)
-            )
-            if person is not None:
-                oldest_first = oldest_first.where(Conversation.person_id == person)
+            found = _those_of(person, select(Conversation.id))
+            oldest_first = found.order_by(Conversation.created_at, Conversation.id)
             for conversation_id in session.scalars(oldest_first).all():
                 yield exported(session, conversation_id)
                 session.expunge_all()
+
+
+def _those_of(person: str | None, rows: Select[T]) -> Select[T]:
+    there = rows.where(NOT_DELETED)
+    return there if person is None else there.where(Conversation.person_id == person)
 
 
 def exported(session: Session, conversation_id: str) -> ExportedConversation:

@@ -13,6 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from storage.database import Database
+from storage.devices import Devices
 from storage.transfer.exporting import Exports
 from tests.storage.exports import chatgpt_simple
 from web.cli import app
@@ -77,6 +78,28 @@ def test_exporting_one_or_all_as_markdown(folder: Path) -> None:
     assert (folder / named.stdout.strip()).read_text().startswith("# No. 0\n")
     with zipfile.ZipFile(folder / ondol("export", "--format", "markdown").stdout.strip()) as archive:
         assert len(archive.namelist()) == 2
+
+
+def test_one_persons_conversations_are_taken_in_and_written_by_their_name(folder: Path) -> None:
+    with closing(Database.open(folder / "data")) as database:
+        devices = Devices(database)
+        people = [
+            devices.add(token, "a phone", person_name=name).person_id
+            for token, name in ((b"1", "민지"), (b"2", "Twin"), (b"3", "Twin"))
+        ]
+    theirs = ondol("import", "good.json", "--person", "민지")
+    assert theirs.stdout.count("imported") == 2
+    assert ondol("export", "--person", "민지", "--output", "theirs.json").exit_code == 0
+    assert ondol("export", "--output", "all.json").exit_code == 0
+    assert (folder / "theirs.json").read_bytes() == (folder / "all.json").read_bytes()
+    nothing = ondol("export", "--person", "owner", "--output", "-")
+    assert json.loads(nothing.stdout)["conversations"] == []
+    for name, found in (("Suji", "Nobody is"), ("Twin", "2 people are")):
+        refused = ondol("export", "--person", name)
+        everybody = f"owner (owner), 민지 ({people[0]}), Twin ({people[1]}), Twin ({people[2]})."
+        assert refused.stderr == f"ondol: {found} called {name}; an id tells everybody apart: {everybody}\n"
+    assert ondol("export", "--person", people[1], "--output", "-").exit_code == 0
+    assert ondol("export", "--person", people[1], "--conversation", "x").exit_code == 2
 
 
 @pytest.mark.parametrize(
