@@ -51,8 +51,9 @@ class People:
         if len(found) == 1:
             return found[0]
         people = ", ".join(f"{person.name or person.id} ({person.id})" for person in everybody)
-        count = "Nobody is" if not found else f"{len(found)} people are"
-        raise NotFound(f"{count} called {name}; an id tells everybody apart: {people}.")
+        if not found:
+            raise NotFound(f"Nobody is called {name}. There are: {people}.")
+        raise NotFound(f"{len(found)} people are called {name}. Their ids tell them apart: {people}.")
 
     def rename(self, person_id: str, name: str) -> None:
         """Raises `NotFound`."""

@@ -236,7 +236,7 @@ def _build_services(
 
     conversations = Conversations(database)
     kept_presets, kept_preferences = Presets(database), Preferences(database)
-    saving = Saving(database, lambda: services.announce_status(), again_s)
+    saving = Saving(database, lambda: services.announce_status(), again_s, tells_folder=sharing is None)
     activity = Activity()
     generations = Generations(engine, conversations, saving, activity, conclude, announce)
     new_chats = NewChats(engine, kept_presets, kept_preferences)

@@ -26,13 +26,13 @@ AGAIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """Why nothing can be saved now. There are `free` bytes in `folder`, None where that cannot be told;
-    `replies` have ended and are kept in memory alone.
+    """Why nothing can be saved now. There are `free` bytes in `folder`: the one is None where it cannot be
+    told, the other where guests would be told too. `replies` have ended and are kept in memory alone.
     """
 
     is_full: bool
     why: str
-    folder: Path
+    folder: Path | None
     free: int | None
     replies: int
 
@@ -40,10 +40,18 @@ class Unsaved:
 class Saving:
     """Knows whether the database can be written."""
 
-    def __init__(self, database: Database, announce: Callable[[], None], again_s: float = AGAIN_S) -> None:
+    def __init__(
+        self,
+        database: Database,
+        announce: Callable[[], None],
+        again_s: float = AGAIN_S,
+        *,
+        tells_folder: bool = True,
+    ) -> None:
         """`announce` is called at every change of `unsaved`."""
         self._database = database
         self._announce = announce
+        self._tells_folder = tells_folder
         self._again_s = again_s
         self._error: NotWritable | None = None
         self._free: int | None = None
@@ -66,7 +74,7 @@ class Saving:
         """None while everything can be saved, as far as is known."""
         if self._error is None:
             return None
-        folder = self._database.path.parent
+        folder = self._database.path.parent if self._tells_folder else None
         return Unsaved(isinstance(self._error, DiskFull), str(self._error), folder, self._free, self._replies)
 
     def failed(self, error: NotWritable) -> None:
