@@ -25,55 +25,29 @@ from inference.errors import InvalidParams
 from inference.model_loader import LoadBackend, Prepare
 from inference.models.locate import prepare
 from inference.models.prepared import PreparedModel, Progress
-from inference.text_pieces import TokenizerShelf
 from inference.types import ModelStatus
-from storage.access import Access
-from storage.branches import Branches
-from storage.conversations import Conversations
 from storage.database import Database
 from storage.errors import NotAllowed, NotFound, StorageError
-from storage.listing import Listing
-from storage.people import People
-from storage.preferences import Preferences
-from storage.presets import Presets
-from storage.scores import Scores
-from storage.search import Search
-from storage.transfer.exporting import Exports
-from storage.usage import Usage
 from web import (
     devices,
     pages,
     preferences,
 )
 from web.access import AccessGuard
-from web.activity import Activity
-from web.beginning import Beginnings
+from web.building import build_services
 from web.ending import keep_partials, shut_down
 from web.faults import FaultGuard
-from web.further_replies import FurtherReplies
-from web.generations import Generations
-from web.hub import Hub
-from web.imports import ImportDesk
 from web.languages import Languages, load_languages
 from web.lateness import tell_of_stalls
 from web.leftovers import forget_deleted, note_leftovers
-from web.new_chats import NewChats
-from web.presenter import Presenter
-from web.prompts import Prompts, cut_of
-from web.protocol import InEachLanguage
-from web.rereading import Rereading
 from web.routes import routes
-from web.saving import AGAIN_S, Saving
-from web.scorings import Scorings
+from web.saving import AGAIN_S
 from web.services import Services
 from web.session_checks import go_round
 from web.sessions import SessionGuard
 from web.settings import Settings
 from web.sharing import Sharing
 from web.socket_limits import SocketLimits
-from web.telemetry import Telemetry
-from web.trash import Trash
-from web.turns import Turns
 from web.waiting import Welcome
 
 START_DELAY_S = 1.0
@@ -133,22 +107,9 @@ def build_app(
     when the worker hangs and every reply is stored, and should end the process. `again_s` is how long the
     server waits before it tries to save something again.
     """
-
     languages = load_languages()
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[State]:
-        loop = asyncio.get_running_loop()
-
-        def announce(status: ModelStatus) -> None:
-            on_status(status)
-            with contextlib.suppress(RuntimeError):  # the loop may have closed by now
-                loop.call_soon_threadsafe(services.announce_status)
-
-        def hung(sentence: str) -> None:
-            keep_partials(services, loop)
-            on_hang(sentence)
-
+    def build(announce: Callable[[ModelStatus], None], hung: Callable[[str], None]) -> Services:
         engine = build_engine(
             settings,
             announce,
@@ -157,19 +118,14 @@ def build_app(
             prepare_model=prepare_model,
             backend=backend,
         )
-        services = _build_services(
-            settings, engine, database, languages, sharing, again_s, limits or SocketLimits()
+        return build_services(
+            settings, engine, database, languages, sharing, limits or SocketLimits(), again_s=again_s
         )
-        await _begin(services)
-        watching = [asyncio.create_task(tell_of_stalls(services.activity))]
-        if sharing:
-            watching.append(asyncio.create_task(go_round(sharing.sessions, services.hub)))
-        try:
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[State]:
+        async with _serving(build, database, on_status, on_hang) as services:
             yield {"services": services}
-        finally:
-            for task in watching:
-                task.cancel()
-            await shut_down(services, database)
 
     guards = [
         Middleware(AccessGuard, hosts=hosts, languages=languages),
@@ -179,6 +135,40 @@ def build_app(
     return Starlette(
         routes=routes(), middleware=guards, exception_handlers=EXCEPTION_HANDLERS, lifespan=lifespan
     )
+
+
+@asynccontextmanager
+async def _serving(
+    build: Callable[[Callable[[ModelStatus], None], Callable[[str], None]], Services],
+    database: Database,
+    on_status: Callable[[ModelStatus], None],
+    on_hang: Callable[[str], None],
+) -> AsyncIterator[Services]:
+    """The services from their first to their last moment. Whoever builds them is given what the engine calls
+    when the model's state changes, and when its worker hangs.
+    """
+    loop = asyncio.get_running_loop()
+
+    def announce(status: ModelStatus) -> None:
+        on_status(status)
+        with contextlib.suppress(RuntimeError):  # the loop may have closed by now
+            loop.call_soon_threadsafe(services.announce_status)
+
+    def hung(sentence: str) -> None:
+        keep_partials(services, loop)
+        on_hang(sentence)
+
+    services = build(announce, hung)
+    await _begin(services)
+    watching = [asyncio.create_task(tell_of_stalls(services.activity))]
+    if services.sharing:
+        watching.append(asyncio.create_task(go_round(services.sharing.sessions, services.hub)))
+    try:
+        yield services
+    finally:
+        for task in watching:
+            task.cancel()
+        await shut_down(services, database)
 
 
 async def _begin(services: Services) -> None:
@@ -205,72 +195,3 @@ def _prepare_configured(
     config: EngineConfig, progress: Progress, cancelled: threading.Event
 ) -> PreparedModel:
     return prepare(config.model, models_dir=config.models_dir, progress=progress, cancelled=cancelled)
-
-
-def _build_services(
-    settings: Settings,
-    engine: Engine,
-    database: Database,
-    languages: Languages,
-    sharing: Sharing | None,
-    again_s: float,
-    limits: SocketLimits,
-) -> Services:
-    loop = asyncio.get_running_loop()
-
-    async def conclude(reply_id: str) -> InEachLanguage:
-        return await services.finished_frames(reply_id)
-
-    async def announce(conversation_id: str) -> None:
-        with contextlib.suppress(NotFound):  # deleted meanwhile, which was told
-            conversation = await run_in_threadpool(conversations.get, conversation_id)
-            await services.announce_conversations(conversation)
-
-    async def announce_imported() -> None:
-        with contextlib.suppress(StorageError):  # it may have been closed by now
-            await services.announce_conversations()
-
-    def imported() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop too
-            asyncio.run_coroutine_threadsafe(announce_imported(), loop)
-
-    conversations = Conversations(database)
-    kept_presets, kept_preferences = Presets(database), Preferences(database)
-    saving = Saving(database, lambda: services.announce_status(), again_s, tells_folder=sharing is None)
-    activity = Activity()
-    generations = Generations(engine, conversations, saving, activity, conclude, announce)
-    new_chats = NewChats(engine, kept_presets, kept_preferences)
-    prompts = Prompts(engine, conversations, new_chats)
-    branches, listing = Branches(database, cut_of), Listing(database)
-    rereading = Rereading(conversations, prompts)
-    beginnings = Beginnings(engine, conversations, generations, prompts)
-    services = Services(
-        engine=engine,
-        access=Access(database),
-        people=People(database),
-        conversations=conversations,
-        branches=branches,
-        listing=listing,
-        search=Search(database),
-        trash=Trash(engine, conversations, branches, listing, prompts),
-        generations=generations,
-        saving=saving,
-        turns=Turns(beginnings, FurtherReplies(beginnings, prompts, rereading), prompts),
-        rereading=rereading,
-        scorings=Scorings(engine, conversations, Scores(database), rereading),
-        prompts=prompts,
-        new_chats=new_chats,
-        presets=kept_presets,
-        preferences=kept_preferences,
-        exports=Exports(database),
-        imports=ImportDesk(settings.imports_dir, database.path, imported),
-        hub=Hub(),
-        languages=languages,
-        presenters={language.code: Presenter(language, languages) for language in languages},
-        activity=activity,
-        telemetry=Telemetry(engine.snapshot, Usage(database), activity),
-        shelf=TokenizerShelf(),
-        sharing=sharing,
-        limits=limits,
-    )
-    return services

@@ -6,14 +6,15 @@ names that the server makes, and are deleted when their import ends, or when the
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
@@ -57,8 +58,11 @@ class ImportJob:
 class ImportDesk:
     """Takes files in."""
 
-    def __init__(self, folder: Path, database_file: Path, ended: Callable[[], None]) -> None:
-        """`ended` is called in a thread when an import has ended."""
+    def __init__(
+        self, folder: Path, database_file: Path, ended: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """For the event loop that runs; `ended` is awaited there when an import has ended."""
+        self._loop = asyncio.get_running_loop()
         self._folder = folder
         self._database_file = database_file
         self._ended = ended
@@ -149,7 +153,11 @@ class ImportDesk:
             path.unlink(missing_ok=True)
             job.process = None
             job.state = "cancelled" if job.is_cancelled else "failed" if job.why else "done"
-            self._ended()
+            telling = self._ended()
+            try:
+                asyncio.run_coroutine_threadsafe(telling, self._loop)
+            except RuntimeError:  # the loop has closed by now
+                telling.close()
 
 
 def too_large(size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -15,6 +16,7 @@ from inference.types import ModelPhase
 from storage.access import Access, Right, right_of
 from storage.branches import Branches
 from storage.conversations import Conversations
+from storage.errors import NotFound, StorageError
 from storage.listing import Listing
 from storage.people import People
 from storage.preferences import Preferences
@@ -133,6 +135,17 @@ class Services:
                 lambda p, page=page: protocol.Conversations(p.conversations(page, None))  # type: ignore[misc]
             )
             self.hub.broadcast(frames, to=watchers)
+
+    async def announce_conversation(self, conversation_id: str) -> None:
+        """Tell every page where that one is listed, unless it was deleted meanwhile, which was told."""
+        with contextlib.suppress(NotFound):
+            conversation = await run_in_threadpool(self.conversations.get, conversation_id)
+            await self.announce_conversations(conversation)
+
+    async def announce_imported(self) -> None:
+        """Tell every page of conversations that came from a file, if the database is still open."""
+        with contextlib.suppress(StorageError):
+            await self.announce_conversations()
 
     def announce_deleted(self, conversation_id: str, *, deleted: bool) -> None:
         """Tell those who look at a conversation that it is gone, or there again."""
