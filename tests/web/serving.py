@@ -107,16 +107,12 @@ class Served:
         self.port: int = listener.getsockname()[1]
         self.scheme: Scheme = "https" if tls else "http"
         self.tls = _own_tls(settings.data_dir) if tls else None
-        self.trust: ssl.SSLContext | bool = True
-        if self.tls:
-            self.trust = ssl.create_default_context(cafile=str(self.tls.current.certificate))
+        cafile = str(self.tls.current.certificate) if self.tls else None
+        self.trust: ssl.SSLContext | bool = ssl.create_default_context(cafile=cafile) if cafile else True
         listeners = [listener]
         if lan:
             listeners.append(listen(OTHER_ADDRESS, self.port))
-            hosts = _double_hosts(self.port, self.scheme)
-            sharing = share(Devices(self.database, clock), hosts, self.tls, pause=pause)
-            self.sharing = self.leaks.noting(sharing, waits_by)
-            self.owner_url = self.sharing.owner_url()
+            self._share(clock, pause, waits_by)
         app = build_app(
             settings,
             self.database,
@@ -133,6 +129,17 @@ class Served:
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": listeners})
         self._thread.start()
         self._sockets = ExitStack()
+
+    def _share(
+        self,
+        clock: Callable[[], datetime],
+        pause: Callable[[float], Awaitable[None]],
+        waits_by: Callable[[], float],
+    ) -> None:
+        hosts = _double_hosts(self.port, self.scheme)
+        sharing = share(Devices(self.database, clock), hosts, self.tls, pause=pause)
+        self.sharing = self.leaks.noting(sharing, waits_by)
+        self.owner_url = self.sharing.owner_url()
 
     @property
     def url(self) -> str:
