@@ -46,8 +46,10 @@ END_S = 1.0
 """What a client that takes nothing gets to take the end."""
 SWITCH_S = 0.001
 LOOK_S = 1.0
-REST_S = 5.0
-"""Between two looks at the connections: while anybody has something to take, and while nobody has."""
+REST_S = 3.0
+"""Between two looks at the connections: while anybody has something to take, and while nobody has. Who takes
+nothing is cut off that much later than said.
+"""
 
 
 def run_server(
