@@ -41,7 +41,8 @@ LABELS = {
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How much is measured: words of a reply, seconds from one to the next; how many sockets are held for how
-    long, with how long replies: the first number of them that meets no error; and how long nothing is done.
+    long, with how long replies: the first number of them that meets no error; and how long nothing is done,
+    after so long a pause that what was done before has ended.
     """
 
     words: int = 100
@@ -49,12 +50,13 @@ class Reach:
     held: tuple[int, ...] = (500, 200, 50)
     held_s: int = 60
     held_words: int = 60
+    pause_s: float = 5.0
     idle_s: float = 60.0
 
 
 def measure_reach(url: str, process_id: int, beats: Beats, reach: Reach) -> dict[str, float]:
     """All figures of the server at that address. Raises `BenchFailed`."""
-    figures = {"idle_percent": _idle(url, process_id, reach.idle_s)}
+    figures: dict[str, float] = {}
     for sockets in WATCHING:
         delays = _delays(url, beats, sockets, reach.every_s, reach.words)
         for percent in PERCENTS:
@@ -67,16 +69,18 @@ def measure_reach(url: str, process_id: int, beats: Beats, reach: Reach) -> dict
         if replies is not None:
             figures["held_sockets"], figures["held_replies"] = sockets, replies
             break
+    figures["idle_percent"] = _idle(url, process_id, reach)
     return figures
 
 
-def _idle(url: str, process_id: int, seconds: float) -> float:
+def _idle(url: str, process_id: int, reach: Reach) -> float:
     """What its process computes while a page is open and nobody asks for anything, in percent of the time."""
     process = psutil.Process(process_id)
     with Crowd(url, 1) as crowd:
         crowd.wait_for(crowd.pages[0], "status", phase="ready")
+        time.sleep(reach.pause_s)
         before, since = sum(process.cpu_times()[:2]), time.monotonic()
-        time.sleep(seconds)
+        time.sleep(reach.idle_s)
         computed: float = sum(process.cpu_times()[:2]) - before
     return round(100 * computed / (time.monotonic() - since), 2)
 

@@ -37,6 +37,7 @@ class RestingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()
+        self._rests = False
         self._should_exit = False
         super().__init__(config)
         self.server_state = DatedState()
@@ -57,10 +58,18 @@ class RestingServer(uvicorn.Server):
         """Serve until told to end."""
         self._loop = asyncio.get_running_loop()
         while not self.should_exit:
+            pause_s = self.look_after()
+            self._rests = pause_s is None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.look_after()):
+                async with asyncio.timeout(pause_s):
                     await self._told.wait()
+            self._told.clear()
+
+    def stir(self) -> None:
+        """End the server's rest, if it rests. For its own thread."""
+        if self._rests:
+            self._told.set()
 
     def look_after(self) -> float | None:
-        """Called again and again, after as many seconds as it answers; None: never again."""
+        """Called again and again, after as many seconds as it answers; None: once something stirs."""
         return None

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inference.models.locate import check
 from inference.types import ModelPhase, ModelStatus
@@ -46,10 +46,7 @@ END_S = 1.0
 """What a client that takes nothing gets to take the end."""
 SWITCH_S = 0.001
 LOOK_S = 1.0
-REST_S = 3.0
-"""Between two looks at the connections: while anybody has something to take, and while nobody has. Who takes
-nothing is cut off that much later than said.
-"""
+"""Between two looks at the connections, while anybody has something to take."""
 
 
 def run_server(
@@ -150,6 +147,7 @@ def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | No
     patience = patience or Patience()
     return uvicorn.Config(
         app,
+        interface="asgi3",  # which uvicorn guesses of functions and objects, not of methods
         http=waiting_protocol(patience),
         loop=f"{__name__}:EventLoop",
         ssl_context_factory=(lambda config, default: tls.context) if tls else None,
@@ -168,18 +166,28 @@ def uvicorn_config(app: ASGIApp, tls: Tls | None = None, patience: Patience | No
 
 
 class Server(RestingServer):
-    """The server of one app, which looks after its connections."""
+    """The server of one app, which looks after its connections as long as anything is sent."""
 
     def __init__(self, app: ASGIApp, tls: Tls | None = None, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
-        super().__init__(uvicorn_config(app, tls, self._patience))
+        self._app = app
+        super().__init__(uvicorn_config(self._serve_app, tls, self._patience))
         self._unread = Unread()
+        self._sends = False
 
-    def look_after(self) -> float:
+    def look_after(self) -> float | None:
         """Cut off who takes nothing; in how many seconds to look again."""
+        sends, self._sends = self._sends, False
         some_wait = self._unread.look(self._connections())
-        patience = self._patience
-        return min(LOOK_S if some_wait else REST_S, patience.unread_s, patience.answer_s)
+        return LOOK_S if some_wait or sends else None
+
+    async def _serve_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_watched(message: Message) -> None:
+            self._sends = True
+            self.stir()
+            await send(message)
+
+        await self._app(scope, receive, send_watched)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End in order, but wait for nobody who takes nothing."""

@@ -21,7 +21,7 @@ SMALL = Sizes(
     rendered=2,
     found=40,
     imported=3,
-    reach=Reach(words=2, every_s=0.02, held=(40,), held_s=1, held_words=1, idle_s=0.2),
+    reach=Reach(words=2, every_s=0.02, held=(40,), held_s=1, held_words=1, pause_s=0, idle_s=0.2),
 )
 
 
