@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import threading
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from storage.conversations import Conversations
 from tests.inference.doubles import END, START, VOCAB_SIZE, ScriptedBackend, TokenKV
 from tests.reliability.proxy import Break, Line, Proxy, Way
 from tests.reliability.tab import articles
-from tests.web.serving import Client, Served, shown
+from tests.web.serving import Client, Drawing, Served
 
 Serve = Callable[..., Served]
 Frame = dict[str, Any]
@@ -55,9 +56,11 @@ class Page:
         self.reply_id: str = accepted["reply_id"]
         self.conversation_id: str = accepted["conversation_id"]
         self.seq = 0
-        self.seen: dict[int, str] = {}
+        self.seen: dict[int, bytes] = {}
+        """A digest of what was shown after each event: whole texts would take gigabytes in the long run."""
         self.last = ""
-        self._deltas: list[Frame] = []
+        self._drawing = Drawing()
+        self._blocks = hashlib.blake2b()
 
     def follow(self, client: Client) -> None:
         """Go on until the reply is there to its end, or the connection breaks."""
@@ -76,8 +79,11 @@ class Page:
         if frame["type"] == "finished":
             (self.last,) = (a.text for a in articles(frame["html"]))
         elif frame["type"] == "delta":
-            self._deltas.append(frame)
-            self.seen[self.seq] = shown(self._deltas, self.reply_id)
+            self._drawing.take(frame)
+            self._blocks.update("".join(frame.get("blocks", ())).encode())
+            all_of_it = self._blocks.copy()
+            all_of_it.update(self._drawing.tail.encode())
+            self.seen[self.seq] = all_of_it.digest()
 
 
 @pytest.mark.row(13)

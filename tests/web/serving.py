@@ -291,15 +291,25 @@ class Client:
         self.connection.close()
 
 
+@dataclass
+class Drawing:
+    """A reply's HTML as a page builds it from one delta after another."""
+
+    blocks: list[str] = field(default_factory=list)
+    tail: str = ""
+
+    def take(self, delta: dict[str, Any]) -> None:
+        self.blocks += delta.get("blocks", ())
+        self.tail = delta.get("tail", self.tail)
+        if "code" in delta:
+            head, closing, foot = self.tail.rpartition("</code>")
+            self.tail = head + delta["code"] + closing + foot
+
+
 def shown(frames: list[dict[str, Any]], reply_id: str) -> str:
     """The reply's HTML as a page would have built it from these frames."""
-    blocks, tail = "", ""
+    drawing = Drawing()
     for frame in frames:
-        if frame.get("message_id") != reply_id or frame["type"] != "delta":
-            continue
-        blocks += "".join(frame.get("blocks", ()))
-        tail = frame.get("tail", tail)
-        if "code" in frame:
-            head, closing, foot = tail.rpartition("</code>")
-            tail = head + frame["code"] + closing + foot
-    return blocks + tail
+        if frame.get("message_id") == reply_id and frame["type"] == "delta":
+            drawing.take(frame)
+    return "".join(drawing.blocks) + drawing.tail
