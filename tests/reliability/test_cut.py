@@ -91,17 +91,17 @@ def test_pages_whose_connections_break_at_any_byte_show_what_one_shows_that_neve
     serve: Serve, long: bool
 ) -> None:
     cuts = 20_000 if long else 500
-    text = (PARAGRAPH * (3 * cuts * STEPS // len(PARAGRAPH.encode()))).strip()
+    more_than_enough = 3 * cuts * STEPS
+    text = (PARAGRAPH * (more_than_enough // len(PARAGRAPH.encode()))).strip()
     pace = threading.Semaphore(200)
     served = serve(lambda prompt: text, pace=pace, window=2**22, kind=OneReply)
     whole = served.ready_client()
     accepted = whole.say("go", opening={"system_prompt": "", "params": {"max_tokens": 2**19}})
 
     def line(number: int) -> Line:
-        if proxy.broken >= cuts:
-            pace.release(len(text.encode()))
-            return Line()
         pace.release(STEPS)
+        if proxy.broken >= cuts:
+            return Line()
         random = Random(number)
         return Line(down=Way(cut_after=random.randrange(1, MOST_BYTES), breaks=random.choice(HOW)))
 
@@ -119,13 +119,19 @@ def test_pages_whose_connections_break_at_any_byte_show_what_one_shows_that_neve
     uncut = Page(accepted)
     with ThreadPoolExecutor(PAGES) as pool:
         watching = [pool.submit(live, page) for page in pages]
+        while proxy.broken < cuts:
+            uncut.take(whole.receive())
+        whole.send("stop", message_id=accepted["reply_id"])
+        pace.release()
         while not uncut.last:
             uncut.take(whole.receive())
         for each in watching:
             each.result()
     proxy.close()
     assert proxy.broken >= cuts
-    assert Conversations(served.database).message(accepted["reply_id"]).text == text
+    stored = Conversations(served.database).message(accepted["reply_id"])
+    assert stored.finish_reason == "abort"
+    assert text.startswith(stored.text)
     for page in pages:
         assert page.last == uncut.last
         both = page.seen.keys() & uncut.seen.keys()
