@@ -35,7 +35,7 @@ from web.faults import log_fault
 from web.hub import Ended, Watcher
 from web.message_views import end_seq
 from web.permissions import may_stop, permit
-from web.protocol import Counted, Error
+from web.protocol import ConversationDeleted, Counted, Error
 from web.services import Services
 from web.session_checks import end_if_over
 from web.sessions import device_of
@@ -170,9 +170,17 @@ async def _move(command: Switch | DeleteBranch | RestoreBranch, services: Servic
 
 
 async def _watch(command: Watch, watcher: Watcher, services: Services) -> None:
-    """Join a conversation where the page left it, or with a snapshot where events cannot mend the gap."""
-    conversation = await run_in_threadpool(services.conversations.get, command.conversation_id)
-    watcher.conversation_id = conversation.id
+    """Join a conversation where the page left it, or with a snapshot where events cannot mend the gap.
+
+    What happens to it is told from the first line on: it may be deleted or brought back while it is read.
+    """
+    watcher.conversation_id = command.conversation_id
+    try:
+        conversation = await run_in_threadpool(services.conversations.get, command.conversation_id)
+    except NotFound:  # it is deleted, as it was permitted
+        watcher.unfollow()
+        watcher.post(ConversationDeleted(command.conversation_id, deleted=True, ref=command.id))
+        return
     if command.head_id == conversation.head_id:
         running = services.generations.get(command.head_id or "")
         if running is None and not command.running and await _is_as_seen(command, services):

@@ -106,7 +106,8 @@ class Watch(Command, frozen=True, tag="watch"):
 
     `head_id` is the last message that the page shows, `running` whether it shows it as being written, and
     `after_seq` the last event of it that was seen. Where the page is behind in a way that events cannot mend,
-    a `snapshot` comes; else the missing events do.
+    a `snapshot` comes; else the missing events do. One that was deleted, and may come back, is answered by
+    `conversation_deleted`, and followed too.
     """
 
     conversation_id: Id

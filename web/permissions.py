@@ -49,7 +49,8 @@ async def permit(command: ClientFrame, person: str, services: Services) -> None:
             return
         case _:
             check = services.access.conversation
-            await run_in_threadpool(check, person, command.conversation_id or "", _right_for(command))
+            asked = person, command.conversation_id or "", _right_for(command)
+            await run_in_threadpool(check, *asked, even_deleted=isinstance(command, Watch))
 
 
 async def may_stop(reply_id: str, person: str, services: Services) -> bool:

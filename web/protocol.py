@@ -178,10 +178,13 @@ class Conversations(Struct, frozen=True, tag="conversations", tag_field="type"):
 
 
 class ConversationDeleted(Struct, frozen=True, tag="conversation_deleted", tag_field="type"):
-    """A conversation was deleted, or brought back where not `deleted`. Goes to every watcher of it."""
+    """A conversation was deleted, or brought back where not `deleted`. Goes to every watcher of it; with a
+    `ref` it answers a `watch`.
+    """
 
     conversation_id: str
     deleted: bool
+    ref: str | None = None
 
 
 class ChatRight(Struct, frozen=True, tag="right", tag_field="type"):

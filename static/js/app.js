@@ -28,6 +28,7 @@ const byId = (id) => document.getElementById(id);
 const toast = new Toast(byId("toast"));
 const { at } = byId("app").dataset; // a search has led to it
 let elsewhere = "elsewhere" in byId("app").dataset; // in another branch
+let deleted = false; // the conversation, as was told last
 
 const parts = {
   transcript: new Transcript(byId("transcript")),
@@ -61,6 +62,7 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
     reach.opened();
     if (elsewhere) parts.socket.send({ type: "switch", id: newId(), conversation_id: chat.conversationId, message_id: at });
     elsewhere = false;
+    if (deleted) parts.composer.say(""); // unless it still is, which is told anew
     chat.opened();
   },
   received(frame) {
@@ -73,7 +75,10 @@ parts.socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${
       return chat.contextChanged(frame.context);
     }
     if (frame.type === "right") return fetchPart("./right.js", "right").then(({ rightChanged }) => rightChanged(frame, chat, parts.transcript));
-    if (frame.type === "conversation_deleted") return fetchPart("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
+    if (frame.type === "conversation_deleted") {
+      deleted = frame.deleted;
+      return fetchPart("./row-menu.js").then(({ wasDeleted }) => wasDeleted(frame, parts));
+    }
     if (frame.type !== "device_connected") return chat.received(frame);
     document.dispatchEvent(new CustomEvent("ondol-device-connected", { detail: frame.name }));
   },

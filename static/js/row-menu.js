@@ -131,7 +131,8 @@ export function wasDeleted({ conversation_id: id, deleted }, { toast, composer }
   if (!deleted) return location.reload();
   const words = t("This conversation was deleted.");
   composer.say(words);
-  toast.show(words, () => post(address(id, "restore"), {}));
+  const isOwn = !document.getElementById("app").dataset.right;
+  toast.show(words, isOwn ? () => post(address(id, "restore"), {}).then(({ ok, error }) => ok || toast.show(error)) : null);
 }
 
 function offer(gone, toast) {

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chat_page import ChatPage
 from tests.browser.test_devices import UNAUTHORIZED, open_as_owner
 from tests.web.serving import Served
+from web.pairing import Invited
 
 Serve = Callable[..., Served]
 OpenTab = Callable[..., ChatPage]
@@ -91,3 +92,22 @@ def test_a_conversation_is_its_persons_until_they_share_it(
     owner.expect_complaint("status of 404")
     owner.page.reload()
     expect(owner.page.get_by_role("heading", level=1)).to_have_text("Not found")
+
+
+def test_only_whose_it_is_is_offered_to_bring_back_a_shared_conversation(
+    serve: Serve, open_tab: OpenTab, minji: Callable[[Served, str], ChatPage]
+) -> None:
+    served = serve(lan=True)
+    owner = served.owner()
+    accepted, _ = served.ready_client(owner).say_and_wait("stay warm")
+    chat = f"/api/conversations/{accepted['conversation_id']}"
+    served.post(f"{chat}/share", {"shared": "read"}, Cookie=owner)
+    hers = minji(served, served.sharing.codes.issue(Invited(None, "Minji")))
+    hers.page.goto(f"{served.lan_url}/c/{accepted['conversation_id']}")
+    hers.wait_until_connected()
+    served.post(f"{chat}/delete", {}, Cookie=owner)
+    expect(hers.page.locator("#toast")).to_contain_text("This conversation was deleted.")
+    expect(hers.page.locator("#toast").get_by_role("button")).to_be_hidden()
+    with hers.page.expect_navigation():
+        served.post(f"{chat}/restore", {}, Cookie=owner)
+    expect(hers.page.locator(".message")).to_have_count(2)

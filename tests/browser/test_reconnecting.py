@@ -7,6 +7,8 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+from storage.database import Database
+from storage.listing import Listing
 from tests.browser.chat_page import ChatPage
 from tests.browser.pacing import Loading, Pace
 from tests.inference.doubles import prepare_double
@@ -58,3 +60,33 @@ def test_a_message_written_without_a_connection_goes_out_once_the_model_is_back(
     chat.assert_message_text("are you there", "are you there")
     chat.reload()
     chat.assert_message_text("are you there", "are you there")
+
+
+def test_what_became_of_the_conversation_meanwhile_is_told_with_the_connection(
+    serve: Serve, open_tab: OpenTab, tmp_path: Path
+) -> None:
+    served = serve()
+    chat = open_tab(served.url).wait_until_ready()
+    chat.expect_complaint(NO_CONNECTION)
+    chat.send_message("stay warm")
+    chat.wait_for_reply()
+    conversation_id = chat.page.url.rpartition("/")[2]
+    note, deleted = chat.page.get_by_role("alert"), "This conversation was deleted."
+
+    def meanwhile(happens: Callable[[Listing], object]) -> None:
+        nonlocal served
+        served.close()
+        database = Database.open(tmp_path / "data")
+        happens(Listing(database))
+        database.close()
+        served = serve(port=served.port)
+
+    meanwhile(lambda listing: listing.delete(conversation_id))
+    expect(note).to_have_text(deleted)
+    meanwhile(lambda listing: listing.restore(conversation_id))
+    expect(note).to_be_hidden()
+    meanwhile(lambda listing: listing.delete(conversation_id))
+    expect(note).to_have_text(deleted)
+    with chat.page.expect_navigation():
+        chat.undo()
+    chat.assert_message_text("stay warm", "stay warm")

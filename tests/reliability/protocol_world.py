@@ -235,15 +235,17 @@ class ProtocolWorld(RuleBasedStateMachine):
             for article in tab.shown:
                 if article.running and article.id not in self.model.writing and not tab.deleted:
                     tab.until_finished(article.id)
-            if tab.conversation_id is not None and self.model.chat(tab.conversation_id):
-                assert not tab.deleted
+            if tab.conversation_id is None:
+                continue
+            assert tab.deleted == (self.model.chat(tab.conversation_id) is None)
+            if not tab.deleted:
                 assert self.as_told(tab.shown) == self.as_kept(tab.conversation_id)
         for chat in {tab.conversation_id for tab in self.tabs} - {None}:
             ref = self.reader.send("watch", conversation_id=chat, head_id=ABSENT)
             while (answer := self.reader.receive()).get("ref") != ref:
                 pass
             if self.model.chat(chat) is None:
-                assert answer["code"] == "not_found"
+                assert (answer["type"], answer["deleted"]) == ("conversation_deleted", True)
             else:
                 assert self.as_told(articles(answer["html"])) == self.as_kept(chat or "")
 

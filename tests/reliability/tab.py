@@ -83,7 +83,7 @@ class Tab:
 
     def reconnect(self, client: Client) -> None:
         """The socket was lost, and here is another: go on where the page is."""
-        self.client = client
+        self.client, self.deleted = client, False
         if self.conversation_id is not None:
             self._watch()
         self.settle()

@@ -66,6 +66,10 @@ class House:
         answer = self.post(f"/api/conversations/{self.conversation}/share", {"shared": shared}, self.minji)
         assert answer.status_code == 204, answer.text
 
+    def delete(self) -> None:
+        answer = self.post(f"/api/conversations/{self.conversation}/delete", {}, self.minji)
+        assert answer.status_code == 204, answer.text
+
     def rows(self) -> list[tuple[Any, ...]]:
         """Everything that is stored."""
         with self.served.database.read() as session:
@@ -149,7 +153,10 @@ def test_an_address_with_anothers_id_is_answered_like_one_with_no_ones(house: Ho
 
 
 @pytest.mark.row(15)
-def test_a_command_with_anothers_id_is_answered_like_one_with_no_ones(house: House) -> None:
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_command_with_anothers_id_is_answered_like_one_with_no_ones(house: House, deleted: bool) -> None:
+    if deleted:
+        house.delete()
     his = house.served.ready_client(house.jun)
     places: list[dict[str, str | None]] = [
         {"conversation_id": house.conversation, "message_id": house.question, "parent_id": house.reply},
@@ -256,6 +263,16 @@ def test_what_is_shared_to_be_read_can_be_read_and_no_more(house: House) -> None
             address = f"/api/conversations/{house.conversation}/{action}"
             assert house.post(address, BODIES.get(action, {}), house.jun).status_code == 403
         assert house.post(f"/api/messages/{house.reply}/pin", {"pinned": True}, house.jun).status_code == 403
+
+
+def test_who_may_read_what_was_deleted_is_told_when_it_is_back(house: House) -> None:
+    house.share("read")
+    house.delete()
+    his = house.served.ready_client(house.jun)
+    answer = his.wait_for("conversation_deleted", ref=his.send("watch", conversation_id=house.conversation))
+    assert answer["deleted"]
+    house.post(f"/api/conversations/{house.conversation}/restore", {}, house.minji)
+    assert not his.wait_for("conversation_deleted")["deleted"]
 
 
 def test_what_is_shared_to_be_written_in_belongs_to_its_person_still(house: House) -> None:
