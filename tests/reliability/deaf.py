@@ -11,7 +11,7 @@ from typing import Any
 from websockets.frames import Frame, Opcode
 
 from tests.reliability.house import House
-from tests.web.serving import WAIT_S
+from tests.web.client import WAIT_S
 
 BUFFER = 4_096
 """What its machine takes for it, so that the server soon feels it."""

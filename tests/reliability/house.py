@@ -35,7 +35,8 @@ from websockets import Origin
 from websockets.sync.client import connect
 
 from tests.inference.doubles import prepare_double, scripted_loader
-from tests.web.serving import WAIT_S, Client, SmallSettings
+from tests.web.client import WAIT_S, Client
+from tests.web.serving import SmallSettings
 from web.app import build_app
 from web.server import run_server
 from web.waiting import Patience

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 from storage.files import FILE_NAME
 from storage.sqlite import load_library
 from tests.reliability.servers import scripted
-from tests.web.serving import Client, shown
+from tests.web.client import Client, shown
 
 ROWS = "SELECT id, parent_id, client_id, role, text, status FROM messages"
 CHECKPOINT_TOKENS = 64

@@ -20,7 +20,8 @@ from websockets.sync.client import ClientConnection
 
 from storage.database import Database
 from tests.inference.doubles import ScriptedBackend, prepare_double, scripted_loader
-from tests.web.serving import UNLIMITED, WAIT_S, Client, SmallSettings
+from tests.web.client import WAIT_S, Client
+from tests.web.serving import UNLIMITED, SmallSettings
 from web.app import build_app
 from web.services import Services
 

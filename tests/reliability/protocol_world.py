@@ -244,7 +244,9 @@ class ProtocolWorld(RuleBasedStateMachine):
             ref = self.reader.send("watch", conversation_id=chat, head_id=ABSENT)
             while (answer := self.reader.receive()).get("ref") != ref:
                 pass
-            if self.model.chat(chat) is None:
+            if chat not in self.model.chats:
+                assert answer["code"] == "not_found"
+            elif self.model.chat(chat) is None:
                 assert (answer["type"], answer["deleted"]) == ("conversation_deleted", True)
             else:
                 assert self.as_told(articles(answer["html"])) == self.as_kept(chat or "")

@@ -6,7 +6,8 @@ import os
 import socket
 import struct
 
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 CONTINUATION = 0x0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
-from tests.web.serving import Client
+from tests.web.client import Client
 
 Frame = dict[str, Any]
 UNFINISHED = ("pending", "running")
@@ -69,6 +69,7 @@ class Tab:
         self.shown: list[Article] = []
         self.deleted = False
         self._asked = False
+        self._watching = ""
 
     @property
     def ids(self) -> list[str]:
@@ -137,6 +138,8 @@ class Tab:
             self.deleted = frame["deleted"]
             if not self.deleted:
                 self._watch()
+        elif frame["type"] == "error" and frame["ref"] == self._watching:
+            self.deleted = frame["code"] == "not_found"  # for good
 
     def _accepted(self, frame: Frame) -> None:
         (reply,) = articles(frame["reply_html"])
@@ -167,7 +170,7 @@ class Tab:
         """Ask for everything, or for what is missing after the last message that is shown."""
         head = self.shown[-1] if self.shown else None
         self._asked = True
-        self.client.send(
+        self._watching = self.client.send(
             "watch",
             conversation_id=self.conversation_id,
             head_id=head.id if head else None,

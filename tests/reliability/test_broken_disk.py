@@ -18,7 +18,7 @@ from storage.files import FILE_NAME
 from tests.reliability.disk import Disk, build_library
 from tests.reliability.household import Acknowledged, Person, Row, person_at, read_rows
 from tests.reliability.servers import ServerProcess, Servers, Task, scripted, servers
-from tests.web.serving import WAIT_S
+from tests.web.client import WAIT_S
 from web.bench_pages import get
 
 HOMES = 2

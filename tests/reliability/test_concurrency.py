@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.reliability.house import House, answer
 from tests.reliability.stored import branches
-from tests.web.serving import WAIT_S
+from tests.web.client import WAIT_S
 
 CHATS = 20
 SOCKETS = 50

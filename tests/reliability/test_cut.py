@@ -20,7 +20,8 @@ from storage.conversations import Conversations
 from tests.inference.doubles import END, START, VOCAB_SIZE, ScriptedBackend, TokenKV
 from tests.reliability.proxy import Break, Line, Proxy, Way
 from tests.reliability.tab import articles
-from tests.web.serving import Client, Drawing, Served
+from tests.web.client import Client, Drawing
+from tests.web.serving import Served
 
 Serve = Callable[..., Served]
 Frame = dict[str, Any]

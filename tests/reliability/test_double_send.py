@@ -13,7 +13,8 @@ from sqlalchemy import func, select
 
 from storage.tables import Conversation, Message
 from tests.inference.doubles import ScriptedBackend, TokenKV
-from tests.web.serving import Client, Served
+from tests.web.client import Client
+from tests.web.serving import Served
 
 Serve = Callable[..., Served]
 Frame = dict[str, Any]

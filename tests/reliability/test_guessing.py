@@ -12,7 +12,8 @@ import httpx2
 import pytest
 
 import web.pairing
-from tests.web.serving import WAIT_S, Served, cookie_of
+from tests.web.client import WAIT_S
+from tests.web.serving import Served, cookie_of
 from web.attempts import FREE
 from web.pairing import Invited
 

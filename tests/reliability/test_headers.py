@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from storage.database import Database
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 from web.presenter import static_build
 from web.routes import routes
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.web.client import WAIT_S
 from tests.web.conftest import echo
-from tests.web.serving import OTHER_ADDRESS, WAIT_S, Served
+from tests.web.serving import OTHER_ADDRESS, Served
 from web.access import SECURITY_HEADERS
 
 UPGRADE = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 from websockets.sync.client import connect
 
-from tests.web.serving import WAIT_S, Client
+from tests.web.client import WAIT_S, Client
 
 WATCHED_S = 6
 WAKE_UPS = 12

@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.inference.doubles import CHATML, NUL
+from tests.web.client import Client
 from tests.web.conftest import echo
-from tests.web.serving import Client, Served
+from tests.web.serving import Served
 from web.logs import FORMAT, DiscreetFormatter
 
 Serve = Callable[..., Served]

@@ -19,7 +19,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tests.reliability.test_headers import paths, said
-from tests.web.serving import WAIT_S, Served, cookie_of
+from tests.web.client import WAIT_S
+from tests.web.serving import Served, cookie_of
 
 Serve = Callable[..., Served]
 

@@ -12,7 +12,7 @@ from storage.records import Status
 from tests.reliability.deaf import Deaf
 from tests.reliability.house import House, answer
 from tests.reliability.stored import fill, replies
-from tests.web.serving import Client
+from tests.web.client import Client
 
 END_S = 8
 SERVICE_RESTART = 1012

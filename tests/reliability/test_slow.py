@@ -11,7 +11,7 @@ import pytest
 
 from tests.reliability.house import House, answer
 from tests.reliability.stored import replies
-from tests.web.serving import Client
+from tests.web.client import Client
 
 SLOW = 1_024
 CLIENTS = 10

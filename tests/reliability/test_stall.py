@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.reliability.house import House
-from tests.web.serving import Client
+from tests.web.client import Client
 
 PATIENCE = {"ping_s": 0.5, "pong_s": 2.0}
 SOCKETS = 20

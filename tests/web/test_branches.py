@@ -10,7 +10,8 @@ import pytest
 
 from storage.conversations import Conversations
 from tests.inference.doubles import chat_tokenizer
-from tests.web.serving import Client, Served
+from tests.web.client import Client
+from tests.web.serving import Served
 
 Serve = Callable[..., Served]
 Frame = dict[str, Any]

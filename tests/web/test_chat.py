@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.web.serving import Client, Served, shown
+from tests.web.client import Client, shown
+from tests.web.serving import Served
 
 Serve = Callable[..., Served]
 

@@ -19,7 +19,7 @@ from inference.types import (
     Usage,
 )
 from storage.database import Database
-from tests.web.serving import WAIT_S
+from tests.web.client import WAIT_S
 from web import protocol
 from web.activity import Activity
 from web.generation import Generation

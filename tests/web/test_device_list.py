@@ -19,7 +19,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from storage.conversations import utc_now
 from storage.devices import Devices
-from tests.web.serving import WAIT_S, Client, Served
+from tests.web.client import WAIT_S, Client
+from tests.web.serving import Served
 from web.device_names import device_words
 from web.languages import load_languages
 from web.session_checks import ROUND_S, SERVICE_RESTART, SESSION_OVER

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 from web.glossary import GROUPS, TERMS
 from web.languages import load_languages
 from web.presenter import TEMPLATES

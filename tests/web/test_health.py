@@ -20,7 +20,8 @@ from storage.conversations import Conversations
 from storage.database import Database
 from storage.files import FILE_NAME
 from tests.inference.doubles import prepare_double
-from tests.web.serving import WAIT_S, Client, Served
+from tests.web.client import WAIT_S, Client
+from tests.web.serving import Served
 from web.ending import EXIT_HUNG
 
 Serve = Callable[..., Served]

@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inference.tally import TTFT_BOUNDS_S, Counts, EngineSnapshot
 from inference.types import FinishReason, ModelPhase
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 from web.metrics import exposition
 
 Serve = Callable[..., Served]

@@ -20,7 +20,8 @@ from starlette.routing import Route
 from storage.conversations import Conversations
 from storage.people import People
 from storage.presets import Presets
-from tests.web.serving import Client, Served, cookie_of
+from tests.web.client import Client
+from tests.web.serving import Served, cookie_of
 from web.commands import ClientFrame, RetryModel, Stop
 from web.pairing import Invited
 from web.routes import routes

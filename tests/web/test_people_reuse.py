@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from storage.conversations import Conversations
-from tests.web.serving import Client, Served
+from tests.web.client import Client
+from tests.web.serving import Served
 from tests.web.test_people import SECRET, a_person
 
 LONG = f"{SECRET}, and nobody else in this house has to know of it"

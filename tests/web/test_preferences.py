@@ -11,7 +11,8 @@ import pytest
 from storage.conversations import Conversations
 from storage.records import MessageRecord
 from tests.inference.doubles import CHATML
-from tests.web.serving import Client, Served
+from tests.web.client import Client
+from tests.web.serving import Served
 
 Serve = Callable[..., Served]
 

@@ -12,7 +12,8 @@ import pytest
 from storage.conversations import Conversations
 from storage.records import MessageRecord
 from tests.inference.families import GEMMA, KEEPS_REASONING, QWEN3
-from tests.web.serving import WAIT_S, Client, Served
+from tests.web.client import WAIT_S, Client
+from tests.web.serving import Served
 
 Serve = Callable[..., Served]
 THOUGHT = "They <b>greet</b>.\n\n한국어로?"

@@ -14,7 +14,8 @@ from storage.scores import Scores
 from storage.tables import Message
 from tests.inference.doubles import CHATML
 from tests.inference.test_engine_sampling import ScatteredBackend
-from tests.web.serving import Client, Served
+from tests.web.client import Client
+from tests.web.serving import Served
 from web.prompts import prompt_hash
 
 Serve = Callable[..., Served]

@@ -13,7 +13,8 @@ from inference.memory import MemoryPlan
 from inference.tally import EngineSnapshot, RunningReply
 from inference.types import ModelPhase
 from tests.inference.doubles import ScriptedBackend, chat_tokenizer
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 from web.status_view import memory_view
 
 Serve = Callable[..., Served]

@@ -17,7 +17,8 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from tests.web.serving import OTHER_ADDRESS, WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import OTHER_ADDRESS, Served
 from web.certificates import LIFE, RENEW_BEFORE, OwnCertificate, given_certificate
 from web.errors import StartFailed
 from web.lan import host_values

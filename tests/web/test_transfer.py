@@ -26,7 +26,8 @@ from storage.transfer.exporting import Exports
 from storage.transfer.limits import MAX_FILE_BYTES
 from storage.transfer.schema import ExportedConversation, document
 from tests.storage.exports import chatgpt_simple, llama_cpp, llama_message
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 from web import downloads
 from web.downloads import Download
 from web.file_names import content_disposition, file_name, harmless

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.web.serving import WAIT_S, Served
+from tests.web.client import WAIT_S
+from tests.web.serving import Served
 from web.waiting import MAX_WAITING, WAITING_S, Patience
 
 Serve = Callable[..., Served]
