@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -45,6 +45,8 @@ from web.zones import zone_of
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 0.5
+
+Ordered: TypeAlias = Send | Edit | Regenerate | Continue | Switch | DeleteBranch | RestoreBranch | Watch
 
 
 async def chat(socket: WebSocket) -> None:
@@ -117,21 +119,16 @@ async def _handle(command: ClientFrame, watcher: Watcher, services: Services) ->
     try:
         await permit(command, watcher.person, services)
         match command:
-            case Send() | Edit() | Regenerate() | Continue():
-                begun = await services.turns.begin(command, watcher.person)
-                await announce_begun(ref, begun, services, watcher)
-            case Switch() | DeleteBranch() | RestoreBranch():
-                at = command.message_id if isinstance(command, Switch) else None
-                await announce_moved(ref, await _move(command, services), services, watcher, at)
             case Stop():
                 if await may_stop(command.message_id, watcher.person, services):
                     services.generations.stop(command.message_id)
-            case Watch():
-                await _watch(command, watcher, services)
             case Count():
                 watcher.post(Counted(ref, await services.turns.count(command, watcher.person)))
             case RetryModel():
                 services.engine.retry()
+            case _:
+                async with services.order.of(command.conversation_id):
+                    await _in_order(command, watcher, services)
         await _look_again(watcher, services)
     except KNOWN_ERRORS as error:
         log_fault(error, ref)
@@ -141,6 +138,18 @@ async def _handle(command: ClientFrame, watcher: Watcher, services: Services) ->
         watcher.post(
             Error("internal", "The server failed while it did that. Nothing was lost; try again.", ref)
         )
+
+
+async def _in_order(command: Ordered, watcher: Watcher, services: Services) -> None:
+    match command:
+        case Watch():
+            await _watch(command, watcher, services)
+        case Switch() | DeleteBranch() | RestoreBranch():
+            at = command.message_id if isinstance(command, Switch) else None
+            await announce_moved(command.id, await _move(command, services), services, watcher, at)
+        case _:
+            begun = await services.turns.begin(command, watcher.person)
+            await announce_begun(command.id, begun, services, watcher)
 
 
 async def _look_again(watcher: Watcher, services: Services) -> None:

@@ -119,12 +119,13 @@ class Generation:
         return [] if self._rendering else [self._delta(self._marks[seq - self.first_seq])]
 
     def view(self) -> RunningView:
-        """The reply as it is at `seq`."""
+        """The reply as it was at the last event before its end: whoever is shown this has its end to come."""
+        seq = self.seq if self.ended is None else self.seq - 1
         body, tail = "".join(self._shown.blocks), self._shown.tail or ""
         progress = None if self._has_begun else self._progress
         reasoning = self.reasoning[: self._shown_reasoning]
         return RunningView(
-            self.reply_id, self.seq, body, tail, progress, reasoning, self._thought, self.reasoning_s
+            self.reply_id, seq, body, tail, progress, reasoning, self._thought, self.reasoning_s
         )
 
     def take(self, event: Event) -> None:

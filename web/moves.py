@@ -96,13 +96,14 @@ async def delete(request: Request) -> Response:
     services: Services = request.state.services
     try:
         conversation = await conversation_for(request, Right.OWN, even_deleted=True)
-        for running in services.generations.in_conversation(conversation.id):
-            services.generations.stop(running.reply_id)
-        await run_in_threadpool(services.listing.delete, conversation.id)
+        async with services.order.of(conversation.id):
+            for running in services.generations.in_conversation(conversation.id):
+                services.generations.stop(running.reply_id)
+            await run_in_threadpool(services.listing.delete, conversation.id)
+            services.announce_deleted(conversation.id, deleted=True)
     except NotFound:  # gone already: what was asked for is so
         return Response(status_code=204)
     services.trash.empty_later()
-    services.announce_deleted(conversation.id, deleted=True)
     await services.announce_conversations(conversation)
     return Response(status_code=204)
 
@@ -111,8 +112,9 @@ async def restore(request: Request) -> Response:
     """Bring a conversation back that was deleted."""
     services: Services = request.state.services
     conversation = await conversation_for(request, Right.OWN, even_deleted=True)
-    await run_in_threadpool(services.listing.restore, conversation.id)
-    services.announce_deleted(conversation.id, deleted=False)
+    async with services.order.of(conversation.id):
+        await run_in_threadpool(services.listing.restore, conversation.id)
+        services.announce_deleted(conversation.id, deleted=False)
     await services.announce_conversations(conversation)
     return Response(status_code=204)
 
@@ -127,8 +129,9 @@ async def share(request: Request) -> Response:
         shared = msgspec.json.decode(await small_body(request), type=Share).shared
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise HTTPException(400, "Whether others may read, write or neither is needed.") from None
-    conversation = await run_in_threadpool(services.listing.share, conversation.id, shared)
-    await announce_right(services, conversation)
+    async with services.order.of(conversation.id):
+        conversation = await run_in_threadpool(services.listing.share, conversation.id, shared)
+        await announce_right(services, conversation)
     return Response(status_code=204)
 
 

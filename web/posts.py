@@ -33,7 +33,8 @@ async def command(request: Request) -> Response:
         if isinstance(asked, Count):
             frame = Counted(asked.id, await services.turns.count(asked, person))
         else:
-            frames = await announce_begun(asked.id, await services.turns.begin(asked, person), services)
+            async with services.order.of(asked.conversation_id):
+                frames = await announce_begun(asked.id, await services.turns.begin(asked, person), services)
             frame = frames[language.code]
     except KNOWN_ERRORS as error:
         log_fault(error, ref)

@@ -76,8 +76,9 @@ async def choose(request: Request) -> Response:
     conversation = await conversation_for(request, Right.OWN)
     opening = await read_body(request, Opening)
     choices, save = opening.choices, services.preferences.choose
-    conversation = await run_in_threadpool(save, conversation.id, opening.system_prompt, choices)
-    await services.announce_settings(conversation)
+    async with services.order.of(conversation.id):
+        conversation = await run_in_threadpool(save, conversation.id, opening.system_prompt, choices)
+        await services.announce_settings(conversation)
     return Response(status_code=204)
 
 
@@ -98,10 +99,11 @@ async def pin(request: Request) -> Response:
     services: Services = request.state.services
     message = await message_for(request, Right.WRITE)
     asked = await read_body(request, Pin)
-    message = await run_in_threadpool(services.preferences.pin, message.id, asked.pinned)
-    conversation = await run_in_threadpool(services.conversations.get, message.conversation_id)
-    frame = Pinned(message.id, message.pinned, await services.prompts.context_of(conversation))
-    services.hub.broadcast(frame, to=services.hub.watching(conversation.id))
+    async with services.order.of(message.conversation_id):
+        message = await run_in_threadpool(services.preferences.pin, message.id, asked.pinned)
+        conversation = await run_in_threadpool(services.conversations.get, message.conversation_id)
+        frame = Pinned(message.id, message.pinned, await services.prompts.context_of(conversation))
+        services.hub.broadcast(frame, to=services.hub.watching(conversation.id))
     return Response(status_code=204)
 
 

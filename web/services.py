@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from starlette.concurrency import run_in_threadpool
@@ -35,6 +35,7 @@ from web.languages import Languages
 from web.listing import read_page
 from web.message_views import NEWEST, author_of, message_view, transcript_view
 from web.new_chats import NewChats
+from web.order import Order
 from web.presenter import Presenter
 from web.prompts import Prompts
 from web.protocol import ContextView, InEachLanguage, ServerFrame, StatusFrame
@@ -91,6 +92,7 @@ class Services:
     shelf: TokenizerShelf
     sharing: Sharing | None = None
     limits: SocketLimits = SocketLimits()
+    order: Order = field(default_factory=Order)
 
     def presenter(self, connection: HTTPConnection) -> Presenter:
         """The one that speaks the language of whoever connects."""
@@ -129,12 +131,13 @@ class Services:
         What `changed` and is not shared is in its own person's list alone. None: anything may have changed.
         """
         only = changed.person_id if changed is not None and changed.shared is None else None
-        for (person, zone), watchers in self.hub.by_place(only).items():
-            page = await self.listed(person, zone)
-            frames = await self.in_each_language(
-                lambda p, page=page: protocol.Conversations(p.conversations(page, None))  # type: ignore[misc]
-            )
-            self.hub.broadcast(frames, to=watchers)
+        async with self.order.lists:
+            for (person, zone), watchers in self.hub.by_place(only).items():
+                page = await self.listed(person, zone)
+                frames = await self.in_each_language(
+                    lambda p, page=page: protocol.Conversations(p.conversations(page, None))  # type: ignore[misc]
+                )
+                self.hub.broadcast(frames, to=watchers)
 
     async def announce_conversation(self, conversation_id: str) -> None:
         """Tell every page where that one is listed, unless it was deleted meanwhile, which was told."""

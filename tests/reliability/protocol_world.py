@@ -252,7 +252,7 @@ class ProtocolWorld(RuleBasedStateMachine):
                 assert self.as_told(articles(answer["html"])) == self.as_kept(chat or "")
 
     def as_kept(self, chat_id: str) -> list[tuple[str, str, str]]:
-        return [(m.id, m.status, "" if m.running else m.text) for m in self.model.shown(chat_id)]
+        return [(m.id, m.status, "" if m.running else m.text.strip()) for m in self.model.shown(chat_id)]
 
     def as_told(self, shown: Any) -> list[tuple[str, str, str]]:
         return [
