@@ -111,7 +111,7 @@ async def _read(socket: WebSocket, watcher: Watcher, services: Services) -> None
                 watcher.part(Ended(POLICY_VIOLATION, "too many frames that were not understood"))
                 await asyncio.wait([watcher.ended])  # the writing task closes the socket first
         else:
-            await _handle(command, watcher, services)
+            await services.order.to_its_end(_handle(command, watcher, services))
 
 
 async def _handle(command: ClientFrame, watcher: Watcher, services: Services) -> None:

@@ -1,4 +1,4 @@
-"""What happens to a conversation is told in the order in which it happened.
+"""What happens to a conversation is told in the order in which it happened, and told to the end.
 
 Making frames takes a while, and commands of other pages go on meanwhile: a page that got a newer state before
 an older one would stay behind. Event loop.
@@ -7,6 +7,8 @@ an older one would stay behind. Event loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 from weakref import WeakValueDictionary
 
 
@@ -16,6 +18,7 @@ class Order:
     def __init__(self) -> None:
         self.lists = asyncio.Lock()
         """Held from before a list is read until its pages are told."""
+        self._under_way: set[asyncio.Task[None]] = set()
         self._conversations: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, conversation_id: str | None) -> asyncio.Lock:
@@ -25,3 +28,10 @@ class Order:
         if conversation_id is None:
             return asyncio.Lock()
         return self._conversations.setdefault(conversation_id, asyncio.Lock())
+
+    def to_its_end(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """What `work` does. It goes on where whoever waits for this does not: others are told of it."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return asyncio.shield(task)

@@ -75,6 +75,10 @@ class InProcess:
         client.wait_for("status", phase="ready")
         return client
 
+    def announce_status(self) -> None:
+        """Have every socket told how the model is."""
+        self._loop.call_soon_threadsafe(self.services.announce_status)
+
     def post(self, path: str, body: Any = None) -> httpx2.Response:
         """What a page of this server posts."""
         return asyncio.run_coroutine_threadsafe(self._post(path, body), self._loop).result(WAIT_S)
@@ -123,6 +127,8 @@ class _Connection:
         self._serving.add_done_callback(lambda _: self._out.put(json.dumps({"type": "over"})))
 
     async def _take(self, message: Message) -> None:
+        if self._closed:
+            raise OSError("nobody is there")
         if message["type"] == "websocket.send":
             self._out.put(message["text"])
         elif message["type"] == "websocket.close":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -81,6 +82,36 @@ def test_a_page_that_is_opened_while_another_edits_shows_the_edit(
         opening.result()
         editing.result()
     assert [text for _, _, text in what_is_shown(opened)] == ["is it cold", "warm floor"]
+
+
+@pytest.mark.row(12)
+def test_what_a_page_did_that_is_gone_is_told_to_the_others(
+    start: Callable[[], InProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start()
+    gone, stays = Tab(app.client()), Tab(app.client())
+    accepted = gone.answer("send", text="is it warm")
+    gone.until_finished(accepted["reply_id"])
+    stays.open(accepted["conversation_id"])
+    held = Held(monkeypatch, Conversations, "begin_turn")
+    place = {"conversation_id": accepted["conversation_id"], "parent_id": accepted["reply_id"]}
+    gone.client.send("send", text="and now", **place)
+    assert held.begun.wait(WAIT_S)
+    with ThreadPoolExecutor() as pool:
+        closing = pool.submit(gone.client.close)
+        while not closing.done():  # it notices with the next frame that it has to send
+            app.announce_status()
+            wait([closing], timeout=0.01)
+        held.go_on.set()
+    deadline = time.monotonic() + WAIT_S
+    while len(stays.shown) < 4 and time.monotonic() < deadline:
+        stays.settle()
+    assert [text for _, _, text in what_is_shown(stays)] == [
+        "is it warm",
+        "warm floor",
+        "and now",
+        "warm floor",
+    ]
 
 
 @pytest.mark.row(12)
