@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, get_args
@@ -17,104 +13,15 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
-from storage.conversations import Conversations
-from storage.people import People
 from storage.presets import Presets
 from tests.web.client import Client
-from tests.web.serving import Served, cookie_of
+from tests.web.house import BODIES, SECRET, House, nothing_changes, whose
+from tests.web.serving import cookie_of
 from web.commands import ClientFrame, RetryModel, Stop
 from web.pairing import Invited
 from web.routes import routes
 
-Serve = Callable[..., Served]
-
-SECRET = "the spare key lies under the third stone"
 PARAMS = {"temperature": 0.5}
-OPENING = {"system_prompt": "", "params": {}, "thinking": None}
-BODIES: dict[str, Any] = {
-    "rename": {"title": "Mine"},
-    "pin": {"on": True, "pinned": True},
-    "archive": {"on": True},
-    "share": {"shared": "write"},
-    "settings": OPENING,
-    "presets": {"name": "Mine", "text": "x", "shared": False},
-}
-
-
-@dataclass
-class House:
-    """A shared server with two people who are not its owner. Minji has a conversation with a finished reply,
-    and one in which a reply is being written.
-    """
-
-    served: Served
-    minji: str
-    jun: str
-    conversation: str
-    question: str
-    reply: str
-    running: str
-    running_in: str
-    go_on: threading.Semaphore
-
-    def get(self, path: str, cookie: str) -> httpx2.Response:
-        return self.served.get(path, Cookie=cookie)
-
-    def post(self, path: str, body: Any, cookie: str) -> httpx2.Response:
-        return self.served.post(path, body, Cookie=cookie)
-
-    def share(self, shared: str | None) -> None:
-        answer = self.post(f"/api/conversations/{self.conversation}/share", {"shared": shared}, self.minji)
-        assert answer.status_code == 204, answer.text
-
-    def delete(self) -> None:
-        answer = self.post(f"/api/conversations/{self.conversation}/delete", {}, self.minji)
-        assert answer.status_code == 204, answer.text
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Everything that is stored."""
-        with self.served.database.read() as session:
-            connection = session.connection()
-            tables = ("conversations", "messages", "presets", "defaults", "people", "continuations")
-            queries = [f"SELECT * FROM {name}" for name in tables]
-            return [tuple(row) for query in queries for row in connection.exec_driver_sql(query)]
-
-
-def a_person(served: Served, name: str) -> str:
-    """A new person's cookie, as a header."""
-    return cookie_of(served.join(code=served.sharing.codes.issue(Invited(None, name))))
-
-
-@pytest.fixture
-def house(serve: Serve) -> Iterator[House]:
-    go_on = threading.Semaphore(200)
-    served = serve(lan=True, pace=go_on)
-    minji, jun = a_person(served, "Minji"), a_person(served, "Jun")
-    hers = served.ready_client(minji)
-    accepted, _ = hers.say_and_wait(SECRET)
-    while go_on.acquire(blocking=False):
-        pass
-    running = hers.say(f"{SECRET}, and more")
-    hers.settle()
-    yield House(
-        served,
-        minji,
-        jun,
-        accepted["conversation_id"],
-        accepted["user_id"],
-        accepted["reply_id"],
-        running["reply_id"],
-        running["conversation_id"],
-        go_on,
-    )
-    go_on.release(500)
-
-
-@contextmanager
-def nothing_changes(house: House) -> Iterator[None]:
-    before = house.rows()
-    yield
-    assert house.rows() == before
 
 
 def foreign_ids(house: House, path: str) -> list[str]:
@@ -237,95 +144,6 @@ def test_the_list_is_told_only_to_whom_it_concerns(house: House) -> None:
     assert not [frame for frame in his.frames[seen:] if frame["type"] == "conversations"]
 
 
-def test_what_is_shared_to_be_read_can_be_read_and_no_more(house: House) -> None:
-    house.share("read")
-    his = house.served.ready_client(house.jun)
-    assert SECRET in house.get(f"/c/{house.conversation}", house.jun).text
-    assert house.conversation in house.get("/search?q=spare", house.jun).text
-    assert "Minji" in house.get("/conversations", house.jun).text
-    place = {"conversation_id": house.conversation}
-    his.send("watch", **place)
-    assert SECRET in his.wait_for("snapshot")["html"]
-    commands: list[tuple[str, dict[str, Any]]] = [
-        ("send", {"text": "mine", "parent_id": house.reply}),
-        ("edit", {"text": "mine", "message_id": house.question}),
-        ("regenerate", {"message_id": house.reply}),
-        ("continue", {"message_id": house.reply}),
-        ("switch", {"message_id": house.reply}),
-        ("delete_branch", {"message_id": house.reply}),
-        ("restore_branch", {"message_id": house.reply}),
-    ]
-    with nothing_changes(house):
-        for name, fields in commands:
-            error = his.wait_for("error", ref=his.send(name, **place, **fields))
-            assert error["code"] == "not_allowed"
-            assert "Minji" in error["message"]
-        for action in ("rename", "pin", "archive", "share", "settings", "delete", "restore"):
-            address = f"/api/conversations/{house.conversation}/{action}"
-            assert house.post(address, BODIES.get(action, {}), house.jun).status_code == 403
-        assert house.post(f"/api/messages/{house.reply}/pin", {"pinned": True}, house.jun).status_code == 403
-
-
-def test_who_may_read_what_was_deleted_is_told_when_it_is_back(house: House) -> None:
-    house.share("read")
-    house.delete()
-    his = house.served.ready_client(house.jun)
-    answer = his.wait_for("conversation_deleted", ref=his.send("watch", conversation_id=house.conversation))
-    assert answer["deleted"]
-    house.post(f"/api/conversations/{house.conversation}/restore", {}, house.minji)
-    assert not his.wait_for("conversation_deleted")["deleted"]
-
-
-def test_what_is_shared_to_be_written_in_belongs_to_its_person_still(house: House) -> None:
-    house.share("write")
-    house.go_on.release(500)
-    his, hers = house.served.ready_client(house.jun), house.served.ready_client(house.minji)
-    hers.send("watch", conversation_id=house.conversation)
-    hers.wait_for("snapshot")
-    his.say_and_wait("and where is the stone", conversation_id=house.conversation, parent_id=house.reply)
-    told = hers.wait_for("accepted")
-    assert "Jun" in told["user_html"]
-    record = Conversations(house.served.database).get(house.conversation)
-    assert People(house.served.database).names()[record.person_id] == "Minji"
-    deleted = house.post(f"/api/conversations/{house.conversation}/delete", {}, house.jun)
-    assert deleted.status_code == 403
-    error = his.wait_for(
-        "error", ref=his.send("delete_branch", conversation_id=house.conversation, message_id=house.reply)
-    )
-    assert error["code"] == "not_allowed"
-
-
-def test_who_may_only_read_cannot_stop_a_reply_and_a_writer_can(house: House) -> None:
-    address = f"/api/conversations/{house.running_in}/share"
-    his = house.served.ready_client(house.jun)
-    house.post(address, {"shared": "read"}, house.minji)
-    assert his.wait_for("error", ref=his.send("stop", message_id=house.running))["code"] == "not_allowed"
-    house.post(address, {"shared": "write"}, house.minji)
-    his.send("watch", conversation_id=house.running_in)
-    his.wait_for("snapshot")
-    his.send("stop", message_id=house.running)
-    his.settle()
-    house.go_on.release(500)
-    assert his.wait_for("finished", message_id=house.running)["finish_reason"] == "abort"
-
-
-def test_hiding_a_conversation_again_closes_it_on_every_page(house: House) -> None:
-    house.share("write")
-    his = house.served.ready_client(house.jun)
-    his.send("watch", conversation_id=house.conversation)
-    his.wait_for("snapshot")
-    house.share(None)
-    assert his.wait_for("right")["right"] == "none"
-    his.wait_for_list(hiding=house.conversation)
-    house.go_on.release(500)
-    house.served.ready_client(house.minji).say_and_wait(
-        "the key moved to the shed", conversation_id=house.conversation, parent_id=house.reply
-    )
-    his.settle()
-    assert "shed" not in str(his.frames)
-    assert house.get(f"/c/{house.conversation}", house.jun).status_code == 404
-
-
 def test_presets_and_defaults_are_each_persons(house: House) -> None:
     save = {"name": "Hers", "text": SECRET, "shared": False}
     assert house.post("/api/presets/p1", save, house.minji).status_code == 204
@@ -343,15 +161,6 @@ def test_presets_and_defaults_are_each_persons(house: House) -> None:
     assert house.post("/api/presets/p1/delete", {}, house.jun).status_code == 204
     assert Presets(house.served.database).get("p1", person=whose(house, "Minji")).text == SECRET
     assert len(Presets(house.served.database).list_for(whose(house, "Jun"))) == 2
-
-
-def test_a_shared_preset_is_changed_by_its_person_only(house: House) -> None:
-    shared = {"name": "Ours", "text": "Speak as a sailor.", "shared": True}
-    house.post("/api/presets/ours", shared, house.minji)
-    assert "Speak as a sailor." in house.get("/api/settings", house.jun).text
-    for path, body in (("/api/presets/ours", shared | {"text": "x"}), ("/api/presets/ours/delete", {})):
-        assert house.post(path, body, house.jun).status_code == 403
-    assert "Speak as a sailor." in house.get("/api/settings", house.jun).text
 
 
 def test_an_imported_record_shows_nothing_of_others(house: House) -> None:
@@ -378,10 +187,6 @@ def test_an_imported_record_shows_nothing_of_others(house: House) -> None:
     record = house.get(f"/api/messages/{reply}/record", house.jun)
     assert record.status_code == 200
     assert SECRET not in page + record.text
-
-
-def whose(house: House, name: str) -> str:
-    return next(person for person, called in People(house.served.database).names().items() if called == name)
 
 
 def test_a_persons_devices_see_the_same(house: House) -> None:

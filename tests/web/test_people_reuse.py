@@ -9,8 +9,8 @@ import pytest
 
 from storage.conversations import Conversations
 from tests.web.client import Client
+from tests.web.house import SECRET, a_person
 from tests.web.serving import Served
-from tests.web.test_people import SECRET, a_person
 
 LONG = f"{SECRET}, and nobody else in this house has to know of it"
 OTHER = "what nobody has asked yet, and is as long as what somebody has asked"
