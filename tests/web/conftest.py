@@ -35,6 +35,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def house(serve: Callable[..., Served]) -> Iterator[House]:
+    """A shared server with Minji and Jun, and two conversations of Minji's."""
     go_on = threading.Semaphore(200)
     served = serve(lan=True, pace=go_on)
     minji, jun = a_person(served, "Minji"), a_person(served, "Jun")
