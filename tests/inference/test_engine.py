@@ -206,7 +206,7 @@ def test_who_comes_to_a_house_that_one_person_fills_is_next(start: Callable[...,
     running = start(pace, max_waiting=3).start()
     while pace.acquire(blocking=False):
         pass
-    texts = {"a1": "a1" * 25, "a2": "a2", "a3": "a3", "b1": "b1", "b2": "b2"}
+    texts = {"a1": "a1" * 25, "a2": "a2" * 6, "a3": "a3", "b1": "b1", "b2": "b2"}
     queues = {name: running.submit(name, running.prompt(texts[name]), "a") for name in ("a1", "a2")}
     for queue in queues.values():
         pace.release(4)
