@@ -26,8 +26,11 @@ FEW = 6
 """Files and threads that come and go: those of the pool, of the database's connections, and of requests."""
 BOUNDED = 160
 """Objects of a type that may come all the same: the telemetry's ring fills, cancelled timers wait."""
-COME_AND_GO = {"ReferenceType"}
-"""Weak references are counted in bursts; whatever they refer to is counted by itself."""
+COME_AND_GO = {"ReferenceType", "frozenset"}
+"""Weak references are counted in bursts; whatever they refer to is counted by itself. SQLAlchemy keeps a
+frozenset with each part of a statement once it has worked something out of it, which may be late; the parts
+are counted by themselves.
+"""
 LOOKS = 5
 WARM = 6
 PRIMED = 8
