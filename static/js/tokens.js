@@ -35,3 +35,5 @@ function show(html) {
 }
 
 form.addEventListener("input", soon);
+const field = form.querySelector("textarea");
+if (field.value !== field.defaultValue) soon(); // somebody wrote before this script was there

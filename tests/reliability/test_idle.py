@@ -35,6 +35,16 @@ def cpu_s(process: psutil.Process) -> float:
     return sum(sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True)))
 
 
+def wait_until_at_rest(process: psutil.Process) -> None:
+    """Until what has just ended is put away, or for as long as one waits for anything."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        before = sum(wake_ups(process).values())
+        time.sleep(1)
+        if sum(wake_ups(process).values()) <= before + 1:
+            return
+
+
 def test_with_a_page_open_and_nothing_to_do_no_thread_keeps_waking_up(tmp_path: Path) -> None:
     """Counts, and computing time of the process itself: a busy machine changes neither much."""
     command = [sys.executable, "-m", "tests.reliability.idle_server", str(tmp_path)]
@@ -48,6 +58,7 @@ def test_with_a_page_open_and_nothing_to_do_no_thread_keeps_waking_up(tmp_path: 
                 page.say_and_wait("hello")
                 page.settle()
                 process = psutil.Process(server.pid)
+                wait_until_at_rest(process)
                 before, computed, since = wake_ups(process), cpu_s(process), time.monotonic()
                 time.sleep(WATCHED_S)
                 computed, watched_s = cpu_s(process) - computed, time.monotonic() - since
