@@ -28,8 +28,8 @@ BOUNDED = 160
 """Objects of a type that may come all the same: the telemetry's ring fills, cancelled timers wait."""
 COME_AND_GO = {"ReferenceType", "frozenset"}
 """Weak references are counted in bursts; whatever they refer to is counted by itself. SQLAlchemy keeps a
-frozenset with each part of a statement once it has worked something out of it, which may be late; the parts
-are counted by themselves.
+frozenset with each part of a statement once it has worked something out of it; the parts are counted by
+themselves. What made some 320 of them come late, twice, is not known.
 """
 LOOKS = 5
 WARM = 6
